@@ -1,0 +1,3 @@
+package traffic
+
+//go:generate go tool bpf2go -target bpfel -go-package traffic -cflags "-O2 -Wall -Werror" traffic traffic.c -- -I/usr/include/x86_64-linux-gnu

@@ -1,0 +1,223 @@
+// Package traffic makes and counts load: a generator that sends UDP datagrams out of an interface as fast as one core can
+// by XDP live frames (BPF_PROG_TEST_RUN), a sink that counts them in XDP, and the bare XDP forwarder between them that is
+// the limit for everything else.
+//
+// A veth takes redirected frames only when its peer polls by NAPI, that is when a native XDP program is attached to the
+// peer or GRO is on there; otherwise they vanish without a count. Prepare sees to that for the caller.
+package traffic
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"sluice/xdp/packet"
+)
+
+// headerLen is the Ethernet, IPv4 and UDP headers that the generator writes.
+const headerLen = 14 + 20 + 8
+
+// Stream describes the datagrams of a run.
+type Stream struct {
+	SrcMAC, DstMAC [6]byte
+	Src            netip.Addr // the first source address; flows beyond 16384 take the following ones
+	Dst            netip.AddrPort
+	Flows          int // a power of two, up to 2^20
+	Size           int // of the Ethernet frame without its checksum, 60 to 1514; "64 bytes on the wire" is 60
+}
+
+// Generator sends one stream out of one interface.
+//
+// Concurrency: Run from one goroutine.
+type Generator struct {
+	objs  trafficObjects
+	frame []byte
+	host  Host
+}
+
+// Host runs a function in the network namespace that an interface lives in; lab.Host is one.
+type Host interface {
+	Do(f func() error) error
+}
+
+// NewGenerator loads the program that sends s out of the interface with index ifindex in the namespace of host.
+func NewGenerator(host Host, ifindex int, s Stream) (*Generator, error) {
+	if s.Flows < 1 || s.Flows > 1<<20 || s.Flows&(s.Flows-1) != 0 {
+		return nil, fmt.Errorf("flows %d: must be a power of two up to 2^20", s.Flows)
+	}
+	if s.Size < 60 || s.Size > 1514 {
+		return nil, fmt.Errorf("frame size %d: must be 60 to 1514", s.Size)
+	}
+	spec, err := loadTraffic()
+	if err != nil {
+		return nil, err
+	}
+	frame := s.template()
+	ip, udp := frame[14:34], frame[34:]
+	err = errors.Join(
+		spec.Variables["out_ifindex"].Set(uint32(ifindex)),
+		spec.Variables["flow_mask"].Set(uint32(s.Flows-1)),
+		spec.Variables["src_base"].Set(packet.AddrFrom(s.Src).V4()),
+		spec.Variables["ip_sum"].Set(sum(ip)),
+		spec.Variables["udp_sum"].Set(sum(udp)+sum(ip[16:20])+17+uint32(len(udp))),
+	)
+	if err != nil {
+		return nil, err
+	}
+	g := &Generator{frame: frame, host: host}
+	if err := spec.LoadAndAssign(&g.objs, nil); err != nil {
+		return nil, fmt.Errorf("loading the generator: %w", err)
+	}
+	var headers trafficHeaders
+	copy(headers.Bytes[:], frame[:headerLen])
+	if err := g.objs.Template.Put(uint32(0), headers); err != nil {
+		return nil, errors.Join(err, g.objs.Close())
+	}
+	return g, nil
+}
+
+// template returns the frame with source address, source port and checksums zero; the program fills these in.
+func (s Stream) template() []byte {
+	f := make([]byte, s.Size)
+	copy(f[0:], s.DstMAC[:])
+	copy(f[6:], s.SrcMAC[:])
+	binary.BigEndian.PutUint16(f[12:], 0x0800)
+	ip := f[14:]
+	ip[0], ip[8], ip[9] = 0x45, 64, packet.ProtoUDP
+	binary.BigEndian.PutUint16(ip[2:], uint16(s.Size-14))
+	dst := s.Dst.Addr().As4()
+	copy(ip[16:], dst[:])
+	binary.BigEndian.PutUint16(ip[22:], s.Dst.Port())
+	binary.BigEndian.PutUint16(ip[24:], uint16(s.Size-34))
+	return f
+}
+
+// sum is the ones' complement sum of b in 16-bit words, not folded; b is at most a frame long, so it cannot overflow.
+func sum(b []byte) uint32 {
+	var s uint32
+	for ; len(b) >= 2; b = b[2:] {
+		s += uint32(binary.BigEndian.Uint16(b))
+	}
+	if len(b) == 1 {
+		s += uint32(b[0]) << 8
+	}
+	return s&0xffff + s>>16
+}
+
+// runChunk is how many frames one system call sends: short enough to end a run on time, long enough to cost nothing.
+const runChunk = 1 << 16
+
+// Run sends frames for at least d and returns how many it sent.
+func (g *Generator) Run(d time.Duration) (sent uint64, err error) {
+	err = g.host.Do(func() error {
+		for end := time.Now().Add(d); time.Now().Before(end); sent += runChunk {
+			if err := g.burst(runChunk); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return sent, err
+}
+
+// Send sends exactly n frames.
+func (g *Generator) Send(n uint32) error {
+	return g.host.Do(func() error { return g.burst(n) })
+}
+
+func (g *Generator) burst(n uint32) error {
+	_, err := g.objs.Generate.Run(&ebpf.RunOptions{Data: g.frame, Repeat: n, Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES})
+	if err != nil {
+		return fmt.Errorf("sending live frames: %w", err)
+	}
+	return nil
+}
+
+// Close unloads the program.
+func (g *Generator) Close() error { return g.objs.Close() }
+
+// Attachment is one of the programs attached to an interface in native mode, with its counters.
+type Attachment struct {
+	objs trafficObjects
+	link link.Link
+}
+
+// attach loads the programs with the variables set, and attaches the one that pick returns.
+func attach(host Host, ifindex int, vars map[string]any, pick func(*trafficObjects) *ebpf.Program) (*Attachment, error) {
+	spec, err := loadTraffic()
+	if err != nil {
+		return nil, err
+	}
+	for name, v := range vars {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("variable %s: %w", name, err)
+		}
+	}
+	a := &Attachment{}
+	if err := spec.LoadAndAssign(&a.objs, nil); err != nil {
+		return nil, fmt.Errorf("loading: %w", err)
+	}
+	err = host.Do(func() (err error) {
+		a.link, err = link.AttachXDP(link.XDPOptions{Program: pick(&a.objs), Interface: ifindex, Flags: link.XDPDriverMode})
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("attaching to interface %d: %w", ifindex, err), a.objs.Close())
+	}
+	return a, nil
+}
+
+// NewSink counts and drops UDP datagrams to port that arrive on an interface.
+func NewSink(host Host, ifindex int, port uint16) (*Attachment, error) {
+	vars := map[string]any{"sink_port": port<<8 | port>>8}
+	return attach(host, ifindex, vars, func(o *trafficObjects) *ebpf.Program { return o.Sink })
+}
+
+// NewForwarder sends every IPv4 frame that arrives on an interface out of another, with new link-layer addresses.
+func NewForwarder(host Host, ifindex, out int, src, dst [6]byte) (*Attachment, error) {
+	vars := map[string]any{"out_ifindex": uint32(out), "own_mac": src, "next_hop": dst}
+	return attach(host, ifindex, vars, func(o *trafficObjects) *ebpf.Program { return o.Forward })
+}
+
+// Prepare makes the peer of a veth able to take redirected frames, by attaching a program that passes everything.
+func Prepare(host Host, ifindex int) (*Attachment, error) {
+	return attach(host, ifindex, nil, func(o *trafficObjects) *ebpf.Program { return o.Pass })
+}
+
+// The counters of an Attachment.
+const (
+	forwarded = iota // by the forwarder
+	received         // by the sink: datagrams to its port
+	others           // by the sink: all else
+)
+
+// Received returns how many datagrams the sink has counted.
+func (a *Attachment) Received() (uint64, error) { return a.total(received) }
+
+// Others returns how many other frames came to the sink.
+func (a *Attachment) Others() (uint64, error) { return a.total(others) }
+
+// Forwarded returns how many frames the forwarder has sent on.
+func (a *Attachment) Forwarded() (uint64, error) { return a.total(forwarded) }
+
+// total sums a counter over the CPUs.
+func (a *Attachment) total(key uint32) (uint64, error) {
+	var perCPU []uint64
+	if err := a.objs.Counts.Lookup(key, &perCPU); err != nil {
+		return 0, fmt.Errorf("reading counter %d: %w", key, err)
+	}
+	var n uint64
+	for _, v := range perCPU {
+		n += v
+	}
+	return n, nil
+}
+
+// Close detaches and unloads.
+func (a *Attachment) Close() error { return errors.Join(a.link.Close(), a.objs.Close()) }
