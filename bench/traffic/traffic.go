@@ -30,6 +30,7 @@ type Stream struct {
 	Dst            netip.AddrPort
 	Flows          int // a power of two, up to 2^20
 	Size           int // of the Ethernet frame without its checksum, 60 to 1514; "64 bytes on the wire" is 60
+	CPU            int // the processor that sends, from 0; -1 leaves it to the scheduler
 }
 
 // Generator sends one stream out of one interface.
@@ -39,6 +40,7 @@ type Generator struct {
 	objs  trafficObjects
 	frame []byte
 	host  Host
+	cpu   int
 }
 
 // Host runs a function in the network namespace that an interface lives in; lab.Host is one.
@@ -70,7 +72,7 @@ func NewGenerator(host Host, ifindex int, s Stream) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Generator{frame: frame, host: host}
+	g := &Generator{frame: frame, host: host, cpu: s.CPU}
 	if err := spec.LoadAndAssign(&g.objs, nil); err != nil {
 		return nil, fmt.Errorf("loading the generator: %w", err)
 	}
@@ -115,7 +117,7 @@ const runChunk = 1 << 16
 
 // Run sends frames for at least d and returns how many it sent.
 func (g *Generator) Run(d time.Duration) (sent uint64, err error) {
-	err = g.host.Do(func() error {
+	err = g.do(func() error {
 		for end := time.Now().Add(d); time.Now().Before(end); sent += runChunk {
 			if err := g.burst(runChunk); err != nil {
 				return err
@@ -128,7 +130,21 @@ func (g *Generator) Run(d time.Duration) (sent uint64, err error) {
 
 // Send sends exactly n frames.
 func (g *Generator) Send(n uint32) error {
-	return g.host.Do(func() error { return g.burst(n) })
+	return g.do(func() error { return g.burst(n) })
+}
+
+// do calls f on a thread in the generator's namespace and on its processor; the thread ends with f.
+func (g *Generator) do(f func() error) error {
+	return g.host.Do(func() error {
+		if g.cpu >= 0 {
+			var set unix.CPUSet
+			set.Set(g.cpu)
+			if err := unix.SchedSetaffinity(0, &set); err != nil {
+				return fmt.Errorf("pinning the generator to processor %d: %w", g.cpu, err)
+			}
+		}
+		return f()
+	})
 }
 
 func (g *Generator) burst(n uint32) error {

@@ -56,7 +56,7 @@ func end(t *testing.T, h *lab.Host) (index int, mac [6]byte) {
 
 func (p pair) stream(flows, size int) traffic.Stream {
 	return traffic.Stream{SrcMAC: p.macA, DstMAC: p.macB, Src: netip.MustParseAddr("198.18.20.1"),
-		Dst: netip.MustParseAddrPort("198.18.21.1:9"), Flows: flows, Size: size}
+		Dst: netip.MustParseAddrPort("198.18.21.1:9"), Flows: flows, Size: size, CPU: -1}
 }
 
 func TestEveryFrameReachesTheSink(t *testing.T) {
@@ -146,7 +146,7 @@ func TestStreamIsChecked(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := traffic.Stream{Src: netip.MustParseAddr("198.18.20.1"), Dst: netip.MustParseAddrPort("198.18.21.1:9"),
-				Flows: tc.flows, Size: tc.size}
+				Flows: tc.flows, Size: tc.size, CPU: -1}
 			if _, err := traffic.NewGenerator(nil, 1, s); err == nil {
 				t.Error("no error")
 			}
