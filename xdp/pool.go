@@ -6,14 +6,15 @@ import "fmt"
 // the memory, as in a UMEM. The list is a stack: the chunk given back last is the likeliest to be in the cache.
 type pool struct {
 	mem    []byte
-	size   int // bytes of a chunk
+	size   int // bytes of a chunk, a power of two
+	mask   uint64
 	free   []uint64
 	worker int // frames that the worker holds
 }
 
 // init cuts mem into chunks and puts all of them on the free list.
 func (p *pool) init(mem []byte, size int) {
-	p.mem, p.size = mem, size
+	p.mem, p.size, p.mask = mem, size, uint64(size-1)
 	p.free = make([]uint64, 0, len(mem)/size)
 	for addr := len(mem) - size; addr >= 0; addr -= size {
 		p.free = append(p.free, uint64(addr))
@@ -25,6 +26,9 @@ func (p *pool) chunk(addr uint64) []byte {
 	end := addr + uint64(p.size)
 	return p.mem[addr:end:end]
 }
+
+// base returns the address of the chunk that addr points into: descriptors carry the address of the packet.
+func (p *pool) base(addr uint64) uint64 { return addr &^ p.mask }
 
 // give puts a chunk back on the free list.
 func (p *pool) give(addr uint64) { p.free = append(p.free, addr) }

@@ -53,10 +53,11 @@ type Port interface {
 
 // Interface is an attached network interface.
 type Interface struct {
-	Name  string
-	Index int // the kernel's ifindex
-	MAC   [6]byte
-	MTU   int
+	Name   string
+	Index  int // the kernel's ifindex
+	MAC    [6]byte
+	MTU    int
+	Queues int // receive queues in use
 }
 
 // SocketStats counts what one socket (one queue of one interface) did since it was opened. All values only grow.
