@@ -85,6 +85,8 @@ func openPort(ifaces []Interface, queues []queueID, o *Options) (queuePort, erro
 	switch o.Driver {
 	case "", DriverAFXDP:
 		return openAFXDP(ifaces, queues, o)
+	case DriverAsavie:
+		return openAsavie(ifaces, queues, o)
 	}
 	return nil, fmt.Errorf("driver %q: must be %s or %s", o.Driver, DriverAFXDP, DriverAsavie)
 }

@@ -1,6 +1,9 @@
 package xdp
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // pool is the chunks of one worker's packet memory and the list of those that are free. Chunk addresses are offsets into
 // the memory, as in a UMEM. The list is a stack: the chunk given back last is the likeliest to be in the cache.
@@ -61,10 +64,18 @@ func (p *pool) audit() Audit {
 }
 
 // check reports a sum that is not Total, and a chunk that is on the free list twice.
-func (a Audit) check(free []uint64) error {
+func (a Audit) check(free []uint64) error { return errors.Join(a.sum(), unique(free)) }
+
+// sum reports places that do not add up.
+func (a Audit) sum() error {
 	if sum := a.Free + a.Fill + a.Worker + a.Tx; sum != a.Total || a.Worker < 0 {
 		return fmt.Errorf("frames do not add up: %+v", a)
 	}
+	return nil
+}
+
+// unique reports a chunk that is on the free list twice.
+func unique(free []uint64) error {
 	seen := make(map[uint64]bool, len(free))
 	for _, addr := range free {
 		if seen[addr] {
