@@ -198,6 +198,13 @@ static __always_inline void map_ipv4(struct addr *a, __be32 v)
 	a->word[3] = v;
 }
 
+// is_mapped tells whether an address of an IPv6 header is IPv4-mapped. Such addresses do not belong on a wire (RFC 4942
+// section 2.2); here they would pass for the IPv4 address.
+static __always_inline int is_mapped(const struct addr *a)
+{
+	return a->word[0] == 0 && a->word[1] == 0 && a->word[2] == bpf_htonl(0xffff);
+}
+
 // limit ends the packet after length more bytes; -1 when the frame does not have them. The length of a quoted packet says
 // nothing about the bytes that are here: it is cut short.
 static __always_inline int limit(struct packet *p, __u32 length)
@@ -267,6 +274,8 @@ static __always_inline int parse_ipv6(struct xdp_md *ctx, struct packet *p)
 		return -1;
 	p->src = ip->src;
 	p->dst = ip->dst;
+	if (is_mapped(&p->src) || is_mapped(&p->dst))
+		return -1;
 	p->proto = ip->next;
 	for (i = 0; i < MAX_EXTENSIONS && more > 0; i++)
 		more = skip_extension(ctx, p);
