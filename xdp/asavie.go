@@ -21,7 +21,7 @@ import (
 //     is counted and nothing else happens.
 //   - No need_wakeup: a system call per Flush in which something is to be sent. Rings are filled after bind, not before.
 //   - Zero-copy is the kernel's choice. A socket that got it sees nothing in generic mode, so this combination is refused.
-//   - Close leaves the mappings of the rings behind until the process ends.
+//   - Close leaves the mappings of the rings behind, and these keep the socket: its queue is taken until the process ends.
 type asaviePort struct {
 	ifaces  []Interface
 	sockets []*asavieSocket

@@ -41,7 +41,7 @@ type Port interface {
 	// rings ask for, none otherwise. Call it once a batch. An errno of the network (link down, out of buffers) is counted and
 	// healed; only an error that ends this Port is returned.
 	Flush() error
-	// Wait sleeps until a frame may have come, Wake is called, or d has passed.
+	// Wait sleeps until a frame may have come, Wake is called, or d has passed; now and then it returns early for nothing.
 	Wait(d time.Duration) error
 	// Wake makes a concurrent or the next Wait return at once. Any goroutine may call it.
 	Wake()
