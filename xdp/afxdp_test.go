@@ -171,6 +171,32 @@ func TestTwoQueues(t *testing.T) {
 	})
 }
 
+// TestUnevenQueues has one worker own both queues of one interface and the only one of the other.
+func TestUnevenQueues(t *testing.T) {
+	eachSetup(t, func(t *testing.T, o xdp.Options) {
+		n := newNetwork(t, 2, 1)
+		s, _ := n.open(t, o, rules)
+		if len(s.Ports) != 1 {
+			t.Fatalf("%d workers, want 1", len(s.Ports))
+		}
+		startForwarders(t, s)
+		left, right := newWire(t, n.left, "eth0"), newWire(t, n.right, "eth0")
+		for i := range uint16(100) {
+			left.send(udpFrame(t, netip.AddrPortFrom(client.Addr(), 1000+i), service, []byte("x")))
+			if got := right.recv(service.Port(), 3*time.Second); got == nil || got[0] != 0xfe {
+				t.Fatalf("packet %d: got %x", i, got)
+			}
+		}
+		st := s.Ports[0].Stats()
+		if st[0].RxPackets+st[1].RxPackets != 100 || st[2].TxPackets != 100 {
+			t.Errorf("sockets' counters %+v", st)
+		}
+		if o.Mode == xdp.ModeNative && (st[0].RxPackets == 0 || st[1].RxPackets == 0) {
+			t.Errorf("one queue got nothing: %+v", st[:2])
+		}
+	})
+}
+
 // TestStorm floods the gateway and then counts frames (in finish).
 func TestStorm(t *testing.T) {
 	eachSetup(t, func(t *testing.T, o xdp.Options) {

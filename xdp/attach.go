@@ -41,7 +41,8 @@ type ClassifyStats struct {
 }
 
 // Attach attaches the program to the interfaces of s, with their sockets and the given rules in place from the first
-// packet on. The interfaces are those of the network namespace of the calling thread.
+// packet on. The interfaces are those of the network namespace of the calling thread. The program needs Linux 5.12 or newer
+// (pointer arguments of global BPF functions); XDP_SHARED_UMEM over several interfaces, which Open uses, came in 5.10.
 func Attach(s *Sockets, r *Rules) (*Attachment, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("locked memory limit: %w", err)
@@ -70,15 +71,19 @@ func (a *Attachment) add(s *Sockets, i int) error {
 	}
 	a.programs = append(a.programs, p)
 	p.name = s.Interfaces[i].Name
+	mode := s.Mode
 	for _, q := range s.queues {
 		if q.iface != i {
 			continue
+		}
+		if mode == ModeAuto && zeroCopy(q.fd) {
+			mode = ModeNative // generic XDP sees nothing of a queue in zero-copy mode
 		}
 		if err := p.objects.Sockets.Put(uint32(q.queue), uint32(q.fd)); err != nil {
 			return fmt.Errorf("registering the socket of queue %d: %w", q.queue, err)
 		}
 	}
-	return p.attach(s.Interfaces[i].Index, s.Mode)
+	return p.attach(s.Interfaces[i].Index, mode)
 }
 
 // SetRules replaces the rules. A packet that is ours before and after is ours all the while. On an error the rules are

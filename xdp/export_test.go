@@ -3,6 +3,7 @@ package xdp
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf/rlimit"
 
@@ -55,6 +56,16 @@ func (c *Classifier) Ours(t testing.TB, frame []byte) bool {
 		t.Fatalf("verdict %d", verdict)
 	}
 	return verdict == drop
+}
+
+// Time returns how long the program takes for a frame, over many runs.
+func (c *Classifier) Time(t testing.TB, frame []byte, runs int) time.Duration {
+	t.Helper()
+	_, each, err := c.prog.objects.SluiceClassify.Benchmark(frame, runs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return each
 }
 
 // SetRules is that of Attachment.

@@ -32,7 +32,8 @@ type network struct {
 	gw, left, right *lab.Host
 }
 
-func newNetwork(t *testing.T, queues int) *network {
+// newNetwork builds it with so many queues on the left link and, if that differs, on the right one.
+func newNetwork(t *testing.T, queues ...int) *network {
 	t.Helper()
 	needRoot(t)
 	l := lab.New()
@@ -43,9 +44,9 @@ func newNetwork(t *testing.T, queues int) *network {
 		return h
 	}
 	n := &network{gw: host("gw"), left: host("left"), right: host("right")}
-	o := lab.LinkOptions{Queues: queues}
-	check(t, l.Link(lab.End{Host: n.gw, Name: "left"}, lab.End{Host: n.left, Name: "eth0"}, o))
-	check(t, l.Link(lab.End{Host: n.gw, Name: "right"}, lab.End{Host: n.right, Name: "eth0"}, o))
+	left, right := lab.LinkOptions{Queues: queues[0]}, lab.LinkOptions{Queues: queues[len(queues)-1]}
+	check(t, l.Link(lab.End{Host: n.gw, Name: "left"}, lab.End{Host: n.left, Name: "eth0"}, left))
+	check(t, l.Link(lab.End{Host: n.gw, Name: "right"}, lab.End{Host: n.right, Name: "eth0"}, right))
 	return n
 }
 

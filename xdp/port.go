@@ -1,5 +1,9 @@
 // Package xdp moves frames between network interfaces and workers: the XDP program that picks what is ours, AF_XDP
 // sockets with their rings and UMEM, and an in-memory stand-in for tests.
+//
+// Open makes the sockets and deals them out to workers as Ports; Attach then puts the program, which package xdp/bpf holds,
+// in front of them with the Rules of what is ours. There are three Ports: over our own rings (afxdp.go, socket.go), over
+// github.com/asavie/xdp for comparison (asavie.go), and Memory.
 package xdp
 
 import "time"
