@@ -1,0 +1,144 @@
+package packet
+
+import "encoding/binary"
+
+// How much of the packet an ICMP error quotes. RFC 1812 section 4.3.2.3: as much as fits into 576 bytes; RFC 4443 section 2.4:
+// as much as fits into the minimum MTU of 1280.
+const (
+	maxICMPv4Error = 576
+	maxICMPv6Error = 1280
+)
+
+// Error is an ICMP error in the terms of either family.
+type Error uint8
+
+const (
+	PortUnreachable Error = iota // type 3 code 3; ICMPv6 type 1 code 4
+	HostUnreachable              // type 3 code 1; ICMPv6 type 1 code 3
+	TimeExceeded                 // type 11 code 0; ICMPv6 type 3 code 0
+	TooBig                       // type 3 code 4 with the MTU; ICMPv6 type 2 with the MTU
+)
+
+// typeCode returns the type and code of e in a family.
+func (e Error) typeCode(family uint8) (t, code uint8) {
+	if family == 4 {
+		switch e {
+		case HostUnreachable:
+			return ICMPUnreachable, 1
+		case TimeExceeded:
+			return ICMPTimeExceeded, 0
+		case TooBig:
+			return ICMPUnreachable, 4
+		}
+		return ICMPUnreachable, 3
+	}
+	switch e {
+	case HostUnreachable:
+		return ICMPv6Unreachable, 3
+	case TimeExceeded:
+		return ICMPv6TimeExceeded, 0
+	case TooBig:
+		return ICMPv6TooBig, 0
+	}
+	return ICMPv6Unreachable, 4
+}
+
+// MayAnswer reports whether an ICMP error may be sent about the packet: not about an ICMP error, a later fragment, nor
+// what was sent to or from an address that is not one host's (RFC 1122 section 3.2.2, RFC 4443 section 2.4).
+func MayAnswer(frame []byte, in *Info) bool {
+	if in.ICMPError || in.Fragment == LaterFragment || frame[0]&1 != 0 {
+		return false
+	}
+	return isHost(in.Tuple.Src) && isHost(in.Tuple.Dst)
+}
+
+// isHost reports whether an address can be one host's: neither unspecified, multicast, nor IPv4 class E and broadcast.
+func isHost(a Addr) bool {
+	if a.Is4() {
+		first := a.V4() >> 24
+		return first != 0 && first != 127 && first < 224
+	}
+	return a.Hi>>56 != 0xff && a != Addr{} && a != Addr{0, 1}
+}
+
+// BuildError turns the packet buf[start:end], which in describes, into an ICMP error about itself, from src to its sender,
+// in place: it needs up to 48 bytes in front of start. MAC addresses are swapped, VLAN tags stay. mtu is for TooBig. It
+// returns the new start and end; ok is false when there is no room in front.
+func BuildError(buf []byte, start, end int, in *Info, e Error, src Addr, mtu uint16) (newStart, newEnd int, ok bool) {
+	header, limit := IPv4Len+ICMPLen, maxICMPv4Error
+	if in.Family == 6 {
+		header, limit = IPv6Len+ICMPLen, maxICMPv6Error
+	}
+	if start < header {
+		return start, end, false
+	}
+	quoted := min(in.End-in.L3, limit-header)
+	link := in.L3 // bytes of Ethernet header and tags
+	newStart = start - header
+	copy(buf[newStart:], buf[start:start+link])
+	swapMACs(buf[newStart:])
+	newEnd = newStart + link + header + quoted
+	s := Spec{Tuple: Tuple{Src: src, Dst: in.Tuple.Src, Proto: icmpProto(in.Family)}}
+	s.ICMPType, s.ICMPCode = e.typeCode(in.Family)
+	b := buf[newStart+link : newEnd]
+	writeTransport(b[header-ICMPLen:], &s)
+	if in.Family == 4 {
+		binary.BigEndian.PutUint16(b[header-2:], mtuFor(e, mtu))
+		writeIPv4(b, &s)
+	} else {
+		binary.BigEndian.PutUint32(b[header-4:], uint32(mtuFor(e, mtu)))
+		writeIPv6(b, &s)
+	}
+	out := Info{Tuple: s.Tuple, Family: in.Family, Proto: s.Tuple.Proto, L4: header - ICMPLen, End: len(b)}
+	Complete(b, &out)
+	return newStart, newEnd, true
+}
+
+// mtuFor is the MTU field of an error: zero in all but TooBig.
+func mtuFor(e Error, mtu uint16) uint16 {
+	if e == TooBig {
+		return mtu
+	}
+	return 0
+}
+
+func swapMACs(frame []byte) {
+	var m [6]byte
+	copy(m[:], frame[0:6])
+	copy(frame[0:6], frame[6:12])
+	copy(frame[6:12], m[:])
+}
+
+// EchoReply turns an echo request into its reply, in place: addresses swapped on both layers, type changed, TTL 64.
+func EchoReply(frame []byte, in *Info) {
+	swapMACs(frame)
+	at := in.L4 + 2
+	was := binary.BigEndian.Uint16(frame[in.L4:])
+	frame[in.L4] = ICMPEchoReply
+	if in.Family == 6 {
+		frame[in.L4] = ICMPv6EchoReply
+	}
+	d := Delta(0).Port(was, binary.BigEndian.Uint16(frame[in.L4:]))
+	binary.BigEndian.PutUint16(frame[at:], d.Apply(binary.BigEndian.Uint16(frame[at:])))
+	size, src, dst := 4, in.L3+12, in.L3+16
+	if in.Family == 6 {
+		size, src, dst = 16, in.L3+8, in.L3+24
+	}
+	var a [16]byte
+	copy(a[:size], frame[src:])
+	copy(frame[src:src+size], frame[dst:dst+size])
+	copy(frame[dst:dst+size], a[:size])
+	setTTL(frame, in, 64)
+}
+
+// setTTL writes a TTL or hop limit, with the IPv4 header checksum.
+func setTTL(frame []byte, in *Info, ttl uint8) {
+	in.TTL = ttl + 1
+	if in.Family == 4 {
+		h := frame[in.L3:]
+		was := binary.BigEndian.Uint16(h[8:])
+		h[8] = in.TTL
+		binary.BigEndian.PutUint16(h[10:], Delta(0).Port(was, binary.BigEndian.Uint16(h[8:])).Apply(binary.BigEndian.Uint16(h[10:])))
+	}
+	DecrementTTL(frame, in)
+}
