@@ -2,6 +2,8 @@
 // counters, the metrics, the steps of a trace and the rows of the reference.
 package reason
 
+import "iter"
+
 // Reason says why a packet met its verdict. The zero value is Unknown, which no packet may end with.
 // Its String form is stable: it is a metric label and a JSON value.
 type Reason uint8
@@ -35,6 +37,7 @@ const (
 	NoFlow              // not a first packet (a TCP segment without SYN), and no flow is tracked for it
 	TableFull           // the flow table is full
 	SNATExhausted       // every source port towards this destination is taken
+	NoSNATAddress       // the source must be rewritten, and gateway.snat_addresses has no address of the family
 	NoRoute             // no route to the next hop, or the route is a blackhole
 	NotAttached         // the route leads out of an interface that is not attached
 	LocalBackend        // the backend's address is this gateway's own
@@ -56,6 +59,17 @@ const (
 
 // Count is the number of reasons; counters are arrays of this size.
 const Count = int(numReason)
+
+// All returns every reason but Unknown, in the order of the constants.
+func All() iter.Seq[Reason] {
+	return func(yield func(Reason) bool) {
+		for r := Unknown + 1; r < numReason; r++ {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
 
 // entry is the stable code and the sentence for people.
 type entry struct{ code, text string }
@@ -103,6 +117,8 @@ func describe(r Reason) entry {
 		return entry{"table_full", "the flow table is full: raise conntrack.max_flows"}
 	case SNATExhausted:
 		return entry{"snat_exhausted", "every source port towards this destination is taken: widen gateway.snat_ports"}
+	case NoSNATAddress:
+		return entry{"no_snat_address", "the source must be rewritten and gateway.snat_addresses has none of this family"}
 	case NoRoute:
 		return entry{"no_route", "no route to the next hop"}
 	case NotAttached:

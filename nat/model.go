@@ -1,0 +1,123 @@
+package nat
+
+import (
+	"net/netip"
+
+	"sluice/config/topology"
+	"sluice/nat/maglev"
+	"sluice/xdp/packet"
+)
+
+// Port is a compiled service port.
+type Port struct {
+	// ID is the number of the port in counters and flows, from 1; it is the same in every generation that has a port of this
+	// name and protocol, and is never given to another.
+	ID       uint32
+	Service  *topology.Service
+	Name     string // of the port; "" when the service has one unnamed port
+	Proto    uint8  // packet.ProtoTCP or packet.ProtoUDP
+	Port     uint16
+	NodePort uint16 // 0: none
+
+	key      string
+	backends []*Backend // every endpoint of the port, usable or not, sorted
+	halves   [families]half
+}
+
+// String returns "namespace/name:port", or "namespace/name" for an unnamed port.
+func (p *Port) String() string { return p.key }
+
+// Backends returns every endpoint of the port in whatever state, of both families, sorted by address and port. The caller
+// must not change the slice.
+func (p *Port) Backends() []*Backend { return p.backends }
+
+// Backend is an endpoint of a service port.
+type Backend struct {
+	// ID is the number of the backend in counters and flows, from 1. It belongs to the pair of service port and endpoint address:
+	// the same endpoint behind two service ports has two. It is the same in every generation, and never given to another.
+	ID       uint32
+	Addr     packet.Addr
+	AddrPort netip.AddrPort
+	Port     uint16 // transport port on the endpoint
+	Weight   int    // 0 drains: no new flows
+	Local    bool   // on this gateway's node
+	Down     bool   // by its health check
+	Endpoint *topology.Endpoint
+}
+
+// half is what a service port is in one IP family: the families of a service are independent of each other.
+type half struct {
+	served bool // the service has a ClusterIP of this family, without which it does not exist in it
+	usable bool // an endpoint that may take new flows exists, on whatever node
+	ranges sourceRanges
+	// The sets new flows are spread over, by traffic policy. One that no policy of the service asks for is empty.
+	cluster, local set
+}
+
+// set is a set of backends with its Maglev table.
+type set struct {
+	backends []*Backend
+	table    *maglev.Table // nil with fewer than two backends
+}
+
+// pick returns the backend that hash belongs to. The set is not empty.
+func (s *set) pick(hash uint64) *Backend {
+	if s.table == nil {
+		return s.backends[0]
+	}
+	return s.backends[s.table.Lookup(hash)]
+}
+
+// sourceRanges are the load_balancer_source_ranges of one family.
+type sourceRanges struct {
+	allowed []prefix // none: every source
+	vips    []packet.Addr
+}
+
+// newSourceRanges compiles the ranges of svc for family f, where node is this node's primary address of the family.
+//
+// A range of zero bits lifts the restriction, and so does a list without ranges of the family. When the node's own address is
+// in a range, the service's own addresses are sources too: the node reaches a VIP that is bound to it from that VIP
+// (kube-proxy's rules for loadBalancerSourceRanges).
+func newSourceRanges(svc *topology.Service, f family, node netip.Addr) sourceRanges {
+	var r sourceRanges
+	for _, p := range svc.SourceRanges {
+		if familyOfIP(p.Addr()) != f {
+			continue
+		}
+		if p.Bits() == 0 {
+			return sourceRanges{}
+		}
+		r.allowed = append(r.allowed, prefixFrom(p))
+		if p.Contains(node) && r.vips == nil {
+			r.vips = addrsOf(svc.LoadBalancerIPs, f)
+		}
+	}
+	return r
+}
+
+// allow reports whether a may be the source of a flow to a VIP.
+func (r *sourceRanges) allow(a packet.Addr) bool {
+	for _, p := range r.allowed {
+		if p.contains(a) {
+			return true
+		}
+	}
+	for _, v := range r.vips {
+		if v == a {
+			return true
+		}
+	}
+	return len(r.allowed) == 0
+}
+
+// addrsOf returns the addresses of family f.
+func addrsOf(list []netip.Addr, f family) []packet.Addr {
+	var out []packet.Addr
+	for _, a := range list {
+		if familyOfIP(a) == f {
+			out = append(out, packet.AddrFrom(a))
+		}
+	}
+	return out
+}
