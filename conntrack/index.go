@@ -112,12 +112,12 @@ func (h *Handle) taken(l link, k *[5]uint64) bool {
 	return false
 }
 
-// spins is how often settle looks before it aborts: some three times as long as an undisturbed insert takes.
-const spins = 256
+// patience is how often settle looks before it aborts: about as long as an undisturbed insert takes.
+const patience = 256
 
 // settle waits for a moment while f is pending, then aborts it. It reports whether f is live.
 func (h *Handle) settle(f *Flow) bool {
-	for range spins {
+	for range h.t.patience {
 		if l := status(f.status.Load()).life(); l != pending {
 			return l == live
 		}

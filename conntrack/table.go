@@ -30,11 +30,12 @@ type Options struct {
 // Concurrency: every method but Close may be called by any goroutine. Each goroutine works through a Handle of its own.
 type Table struct {
 	arena
-	mask    uint64    // number of buckets - 1
-	seed    [4]uint64 // of the hash
-	timeout timeouts
-	tick    int64
-	max     int64
+	mask     uint64    // number of buckets - 1
+	seed     [4]uint64 // of the hash
+	timeout  timeouts
+	tick     int64
+	max      int64
+	patience int
 
 	due []atomic.Int64 // per block of flows: no flow in it expires before this time
 
@@ -81,11 +82,12 @@ func slotsFor(maxFlows int) int { return 1 + maxFlows + maxFlows/8 + spareFlows 
 // newTable builds a table on memory that is all zero.
 func newTable(o Options, a *arena) *Table {
 	t := &Table{
-		arena:   *a,
-		mask:    uint64(len(a.buckets) - 1),
-		timeout: timeoutsFrom(o.Timeouts),
-		max:     int64(o.MaxFlows),
-		due:     make([]atomic.Int64, (len(a.flows)+blockFlows-1)/blockFlows),
+		arena:    *a,
+		mask:     uint64(len(a.buckets) - 1),
+		timeout:  timeoutsFrom(o.Timeouts),
+		max:      int64(o.MaxFlows),
+		patience: patience,
+		due:      make([]atomic.Int64, (len(a.flows)+blockFlows-1)/blockFlows),
 	}
 	t.tick = t.timeout.tick()
 	seed := o.Seed
