@@ -1,0 +1,27 @@
+package nat
+
+import "sluice/nat/maglev"
+
+// ClusterTable returns the Maglev table of p's Cluster set for IPv4, nil when it has none.
+func ClusterTable(p *Port) *maglev.Table { return p.halves[ipv4].cluster.table }
+
+// LocalTable returns the Maglev table of p's Local set for IPv4, nil when it has none.
+func LocalTable(p *Port) *maglev.Table { return p.halves[ipv4].local.table }
+
+// ClusterSize returns the number of backends in p's Cluster set for IPv4.
+func ClusterSize(p *Port) int { return len(p.halves[ipv4].cluster.backends) }
+
+// LocalSize returns the number of backends in p's Local set for IPv4.
+func LocalSize(p *Port) int { return len(p.halves[ipv4].local.backends) }
+
+// RetiredLimit is the limit of names out of use.
+const RetiredLimit = retiredLimit
+
+// Registry exposes the registry.
+type Registry = registry
+
+// ID gives name a number.
+func (r *registry) ID(name string) uint32 { return r.id(name) }
+
+// Next starts a generation.
+func (r *registry) Next() registry { return r.next() }
