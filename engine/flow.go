@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"sluice/conntrack"
+	"sluice/engine/fib"
+	"sluice/nat"
+	"sluice/nat/reason"
+	"sluice/xdp"
+	"sluice/xdp/packet"
+)
+
+// A flow's scratch word of a direction caches where its packets go: the epoch in which that was looked up, and the index of
+// the next hop in the fib snapshot. While the epoch is the current one, neither routes nor services have changed.
+const (
+	hopBits = 24
+	hopMask = 1<<hopBits - 1
+)
+
+// epochOf combines the generations of services and of next hops: 16 and 24 bits of them, above the bits of the hop. A flow
+// would have to be silent for exactly 65536 generations of services, or 16 million of next hops, to be mistaken.
+func epochOf(services, hops uint64) uint64 {
+	return (services&0xffff<<hopBits | hops&hopMask) << hopBits
+}
+
+// exhaustedFor is how long new flows towards a backend are refused after the search of the whole pool was in vain.
+const exhaustedFor = 1e9
+
+// transport takes a TCP or UDP packet through flow table and service table.
+func (p *Pipeline) transport(f *xdp.Frame) {
+	flow, d, ok := p.Flows.Lookup(&p.in.Tuple)
+	if ok && flow.Reusable(d, p.in.TCPFlags) {
+		p.Flows.Remove(flow)
+		ok = false
+	}
+	if ok && p.along(f, flow, d, reason.Established) {
+		return
+	}
+	p.first(f)
+}
+
+// along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any longer.
+func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction, why reason.Reason) bool {
+	to := flow.Tuple(d.Other()).Reverse()
+	hop, ok := p.hopOf(flow, d, to.Dst)
+	if !ok {
+		p.Flows.Remove(flow)
+		return false
+	}
+	if p.explain != nil {
+		p.explain.flow(flow, d)
+	}
+	p.Flows.Packet(flow, d, p.in.TCPFlags, p.in.End-p.in.L3)
+	p.forward(f, &to, hop, why)
+	return true
+}
+
+// hopOf returns the next hop for packets that travel in direction d of a flow, to dst. When services have changed since it was
+// last asked it judges the flow anew; ok is false when the flow must not go on.
+func (p *Pipeline) hopOf(flow *conntrack.Flow, d conntrack.Direction, dst packet.Addr) (hop *fib.NextHop, ok bool) {
+	word := flow.Scratch(d).Load()
+	if word&^hopMask == p.epoch {
+		return p.hops.At(uint32(word & hopMask)), true
+	}
+	if !p.mayGoOn(flow) {
+		return nil, false
+	}
+	i := p.hops.Find(dst)
+	hop = p.hops.At(i)
+	if hop.State == fib.Ready && i <= hopMask {
+		flow.Scratch(d).Store(p.epoch | uint64(i))
+		return hop, true
+	}
+	return p.lookup(dst), true
+}
+
+// lookup finds the next hop of a destination that may be one of a whole network of unresolved ones. It is good until the next
+// call.
+func (p *Pipeline) lookup(dst packet.Addr) *fib.NextHop {
+	p.hop = p.hops.Lookup(dst)
+	return &p.hop
+}
+
+// mayGoOn judges a flow under the current services. TCP flows go on to their backend whatever has become of it, so that it can
+// finish its work; those of other protocols only while it serves, because they have no end of their own and a client that
+// keeps sending would never get to another one.
+func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
+	if p.in.Proto == packet.ProtoTCP {
+		return true
+	}
+	b := p.snap.NAT.BackendByID(flow.Meta().Backend)
+	return b != nil && b.Endpoint.Serving && !b.Down
+}
+
+// first deals with the first packet of what may become a flow.
+func (p *Pipeline) first(f *xdp.Frame) {
+	t := p.snap.NAT
+	d := t.Decide(&p.in.Tuple, p.fromNode)
+	if p.explain != nil {
+		p.explain.decided(&d)
+	}
+	switch d.Verdict {
+	case nat.Pass:
+		p.punt(f)
+	case nat.Drop:
+		p.drop(f, d.Reason)
+	case nat.Reject:
+		p.reject(f, d.Reason)
+	case nat.Forward:
+		if p.in.Proto == packet.ProtoTCP && !opens(p.in.TCPFlags) {
+			p.drop(f, reason.NoFlow)
+			return
+		}
+		p.open(f, &d)
+	}
+}
+
+// opens reports whether a TCP segment can be the first of a connection: SYN, and neither ACK, RST nor FIN.
+func opens(flags uint8) bool {
+	return flags&(packet.TCPSyn|packet.TCPAck|packet.TCPRst|packet.TCPFin) == packet.TCPSyn
+}
+
+// open makes a flow for the packet and sends it on.
+func (p *Pipeline) open(f *xdp.Frame, d *nat.Decision) {
+	if why, ok := p.reachable(d.Backend.Addr); !ok {
+		p.drop(f, why)
+		return
+	}
+	flow, dir, why := p.insert(d)
+	if flow == nil {
+		p.drop(f, why)
+		return
+	}
+	if !p.along(f, flow, dir, d.Reason) {
+		// Judged unfit within the batch that made it: another worker's older flow with a backend that has gone. The client's next
+		// packet starts anew.
+		p.drop(f, reason.NoFlow)
+	}
+}
+
+// reachable says whether there is a way to a backend at all; without one, no flow is made.
+func (p *Pipeline) reachable(addr packet.Addr) (reason.Reason, bool) {
+	switch p.hops.At(p.hops.Find(addr)).State {
+	case fib.NoRoute:
+		return reason.NoRoute, false
+	case fib.Local:
+		return reason.LocalBackend, false
+	case fib.NotAttached:
+		return reason.NotAttached, false
+	}
+	return reason.Unknown, true
+}
+
+// insert adds the flow of a decision, and finds its source port where the source is rewritten.
+func (p *Pipeline) insert(d *nat.Decision) (*conntrack.Flow, conntrack.Direction, reason.Reason) {
+	meta := conntrack.Meta{Service: d.Port.ID, Backend: d.Backend.ID}
+	if !d.SNAT {
+		reply := d.Reply(&p.in.Tuple, 0)
+		flow, dir, result := p.Flows.Insert(&p.in.Tuple, &reply, meta)
+		if result != conntrack.Clash {
+			return flow, dir, whyNot(result)
+		}
+		// The client uses one source port towards two VIPs that lead to one backend: the backend cannot tell the two apart
+		// unless one of them gets another source.
+		if !p.masqueradeInstead(d) {
+			return nil, 0, reason.ReplyClash
+		}
+	}
+	return p.insertSNAT(d, meta)
+}
+
+// masqueradeInstead turns a decision that keeps the source into one that rewrites it; false when there is no address for it.
+func (p *Pipeline) masqueradeInstead(d *nat.Decision) bool {
+	for _, a := range p.snap.NAT.SNATAddrs() {
+		if addr := packet.AddrFrom(a); addr.Is4() == p.in.Tuple.Dst.Is4() {
+			d.SNAT, d.SNATAddr = true, addr
+			return true
+		}
+	}
+	return false
+}
+
+// insertSNAT tries the source ports of the pool until one is free towards the backend. The table itself knows which are
+// taken: the reply tuple of a flow is in it once.
+func (p *Pipeline) insertSNAT(d *nat.Decision, meta conntrack.Meta) (*conntrack.Flow, conntrack.Direction, reason.Reason) {
+	proto := p.in.Proto
+	if p.exhausted.Has(d.Backend.Addr, d.Backend.Port, proto, p.now) {
+		return nil, 0, reason.SNATExhausted
+	}
+	search := nat.NewPorts(p.snap.NAT.SNATPorts()).Search(p.in.Tuple.Hash(p.PortSeed))
+	for port, ok := search.Next(); ok; port, ok = search.Next() {
+		reply := d.Reply(&p.in.Tuple, port)
+		flow, dir, result := p.Flows.Insert(&p.in.Tuple, &reply, meta)
+		if result != conntrack.Clash {
+			return flow, dir, whyNot(result)
+		}
+	}
+	p.exhausted.Mark(d.Backend.Addr, d.Backend.Port, proto, p.now+exhaustedFor)
+	return nil, 0, reason.SNATExhausted
+}
+
+// whyNot is the reason of an insert that gave no flow.
+func whyNot(r conntrack.Result) reason.Reason {
+	if r == conntrack.Full {
+		return reason.TableFull
+	}
+	return reason.Unknown
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"sluice/nat"
+	"sluice/nat/reason"
+	"sluice/xdp"
+	"sluice/xdp/packet"
+)
+
+// icmp deals with ICMP and ICMPv6: echo requests to service addresses are answered, errors about packets of our flows are
+// translated, and the rest is dropped for a service address and the kernel's otherwise.
+func (p *Pipeline) icmp(f *xdp.Frame) {
+	switch {
+	case p.in.ICMPError:
+		p.icmpError(f)
+	case p.in.IsEcho() && p.snap.NAT.IsServiceAddr(p.in.Tuple.Dst):
+		p.echo(f)
+	default:
+		p.unmatched(f)
+	}
+}
+
+// echo answers an echo request by the way it came.
+func (p *Pipeline) echo(f *xdp.Frame) {
+	switch {
+	case !packet.VerifyL4(f.Bytes(), &p.in):
+		p.drop(f, reason.BadICMP)
+	case !packet.MayAnswer(f.Bytes(), &p.in):
+		p.drop(f, reason.Malformed)
+	case !p.echoes.take(p.now):
+		p.drop(f, reason.RateLimited)
+	default:
+		packet.EchoReply(f.Bytes(), &p.in)
+		p.send(f, f.Iface, reason.EchoReply)
+	}
+}
+
+// icmpError translates an error about a packet that we have sent, towards whoever sent it to us.
+//
+// The quoted packet is the translated one. Its reverse is what the other end sends us, so it is in the flow table, and the
+// direction in which it is found is the one in which the error travels.
+func (p *Pipeline) icmpError(f *xdp.Frame) {
+	if packet.ParseQuote(f.Bytes(), &p.in, &p.quote) != packet.OK || !p.quote.HasPorts {
+		p.unrelated(f, reason.BadICMP)
+		return
+	}
+	key := p.quote.Tuple.Reverse()
+	flow, d, ok := p.Flows.Lookup(&key)
+	if !ok {
+		p.unrelated(f, reason.UnrelatedICMP)
+		return
+	}
+	if !packet.VerifyL4(f.Bytes(), &p.in) {
+		p.drop(f, reason.BadICMP)
+		return
+	}
+	inner := flow.Tuple(d.Other())
+	hop, ok := p.hopOf(flow, d, inner.Src)
+	if !ok {
+		p.Flows.Remove(flow)
+		p.drop(f, reason.UnrelatedICMP)
+		return
+	}
+	if p.explain != nil {
+		p.explain.flow(flow, d)
+	}
+	if !p.mayLeave(f, hop) {
+		return
+	}
+	packet.DecrementTTL(f.Bytes(), &p.in)
+	nat.RewriteQuote(f.Bytes(), &p.in, &p.quote, &inner, p.errorSource(&inner), inner.Src)
+	p.dispatch(f, hop, reason.RelatedICMP)
+}
+
+// errorSource is the source that a translated error shows: a router on the way keeps its own, the end of the flow itself
+// shows the address that the other end knows it by.
+func (p *Pipeline) errorSource(inner *packet.Tuple) packet.Addr {
+	if p.in.Tuple.Src == p.quote.Tuple.Dst {
+		return inner.Dst
+	}
+	return p.in.Tuple.Src
+}
+
+// unrelated drops an error that is about none of our flows if it was sent to a service address, and punts it otherwise.
+func (p *Pipeline) unrelated(f *xdp.Frame, why reason.Reason) {
+	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+		p.drop(f, why)
+		return
+	}
+	p.punt(f)
+}
+
+// reject answers with port unreachable, from the address that the packet was sent to.
+func (p *Pipeline) reject(f *xdp.Frame, why reason.Reason) {
+	p.answerError(f, packet.PortUnreachable, 0, why)
+}
+
+// answerError turns the packet into an ICMP error about itself and sends it back by the way it came, from the address that
+// the packet was sent to. Where no error may or can be sent the packet is dropped.
+func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, mtu uint16, why reason.Reason) {
+	if !packet.MayAnswer(f.Bytes(), &p.in) {
+		p.drop(f, why)
+		return
+	}
+	if !p.rejects.take(p.now) {
+		p.drop(f, reason.RateLimited)
+		return
+	}
+	start, end, ok := packet.BuildError(f.Buf, f.Start, f.End, &p.in, e, p.in.Tuple.Dst, mtu)
+	if !ok {
+		p.drop(f, why)
+		return
+	}
+	f.Start, f.End = start, end
+	p.send(f, f.Iface, why)
+}

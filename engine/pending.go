@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"sluice/engine/fib"
+	"sluice/nat/reason"
+	"sluice/xdp"
+	"sluice/xdp/packet"
+)
+
+// Bounds of the frames that wait for a neighbour. They are few, so that hosts that do not exist cannot starve the worker of
+// frames, and wait no longer than the kernel takes for its three requests.
+const (
+	maxPending       = 256
+	maxPendingPerHop = 16
+	maxPendingTime   = 3e9 // ns
+)
+
+// pending holds rewritten frames whose next hop's link-layer address is not known yet.
+type pending struct {
+	frames [maxPending]waiting
+	n      int
+	hops   *fib.Snapshot // the snapshot at the last retry
+}
+
+// waiting is one of them.
+type waiting struct {
+	frame  xdp.Frame
+	l3     int
+	tagged bool
+	hop    packet.Addr // the neighbour's address
+	dst    packet.Addr // the packet's destination: the route may change meanwhile
+	until  int64
+}
+
+// hold keeps a rewritten frame until its neighbour is known, and asks for that.
+func (p *Pipeline) hold(f *xdp.Frame, hop *fib.NextHop) {
+	// A request that is turned away is made again with the next packet, or at the next retry.
+	p.NextHops.Resolve(*hop)
+	if p.pending.n == maxPending || p.pending.count(hop.Gateway) >= maxPendingPerHop {
+		p.drop(f, reason.NeighbourQueueFull)
+		return
+	}
+	p.pending.frames[p.pending.n] = waiting{frame: *f, l3: p.in.L3, tagged: p.in.VLANs > 0,
+		hop: hop.Gateway, dst: p.in.Tuple.Dst, until: p.now + maxPendingTime}
+	p.pending.n++
+	if p.explain != nil {
+		p.explain.held(hop)
+	}
+}
+
+// count returns how many frames wait for a neighbour.
+func (q *pending) count(hop packet.Addr) (n int) {
+	for i := range q.n {
+		if q.frames[i].hop == hop {
+			n++
+		}
+	}
+	return n
+}
+
+// retryPending sends the frames whose neighbour has been found and drops those that have waited too long, in order.
+func (p *Pipeline) retryPending() {
+	changed := p.pending.hops != p.hops
+	p.pending.hops = p.hops
+	kept := 0
+	for i := range p.pending.n {
+		w := &p.pending.frames[i]
+		if (changed && p.sendWaiting(w)) || p.giveUp(w) {
+			continue
+		}
+		p.pending.frames[kept] = *w
+		kept++
+	}
+	clear(p.pending.frames[kept:p.pending.n])
+	p.pending.n = kept
+}
+
+// sendWaiting sends a frame whose neighbour is known now.
+func (p *Pipeline) sendWaiting(w *waiting) bool {
+	hop := p.hops.Lookup(w.dst)
+	if hop.State != fib.Ready {
+		return false
+	}
+	setLink(&w.frame, w.l3, w.tagged, &hop)
+	p.send(&w.frame, hop.Iface, reason.NeighbourResolved)
+	return true
+}
+
+// giveUp drops a frame whose time is over.
+func (p *Pipeline) giveUp(w *waiting) bool {
+	if p.now < w.until {
+		return false
+	}
+	p.drop(&w.frame, reason.NeighbourFailed)
+	return true
+}

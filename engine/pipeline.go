@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"sluice/conntrack"
+	"sluice/engine/control"
+	"sluice/engine/fib"
+	"sluice/nat"
+	"sluice/nat/reason"
+	"sluice/xdp"
+	"sluice/xdp/packet"
+)
+
+// The way of a frame through a Pipeline:
+//
+//	1. parse       offsets and tuple                                             (pipeline.go)
+//	2. track       known flow: on to 4; known and over, or stale: as unknown     (flow.go)
+//	3. decide      service table; a new flow and its source port                 (flow.go)
+//	4. next hop    cached with the flow, or looked up                            (flow.go)
+//	5. rewrite     addresses, ports, TTL, checksums                              (send.go)
+//	6. send        link-layer addresses, one batch per interface                 (send.go)
+//
+// ICMP leaves it after 1 (icmp.go), what waits for a neighbour after 5 (pending.go), what is nobody's after 3 (punt).
+// Every frame ends in exactly one of: sent, held, released; and with at least one reason counted.
+
+// NextHops is where the pipeline learns the way out; fib.Watcher is one.
+type NextHops interface {
+	// Current returns the newest snapshot.
+	Current() *fib.Snapshot
+	// Resolve asks for the link-layer address of a next hop. It must not block.
+	Resolve(fib.NextHop) bool
+}
+
+// Punter hands a frame that is nobody's to the kernel. It must not block, and not keep the frame; false means that the
+// frame is lost, since there was no room.
+type Punter interface {
+	Punt(iface int, frame []byte) bool
+}
+
+// PipelineConfig is what a Pipeline works with.
+type PipelineConfig struct {
+	Port     xdp.Port
+	Flows    *conntrack.Handle
+	NextHops NextHops
+	Punter   Punter
+	Checksum nat.ChecksumMode
+	Counters *Counters
+	PortSeed uint64 // secret seed of the search for source ports
+}
+
+// batchSize is how many frames the pipeline sends at once to one interface.
+const batchSize = 64
+
+// Pipeline is the packet path of one worker.
+//
+// Concurrency: one goroutine.
+type Pipeline struct {
+	PipelineConfig
+	snap      *control.Snapshot
+	hops      *fib.Snapshot
+	epoch     uint64 // generations of snap and hops, as they are kept with flows
+	now       int64
+	in, quote packet.Info // scratch of the frame at hand
+	hop       fib.NextHop // likewise: a next hop that is in no snapshot
+	fromNode  bool        // the frame comes from a process of the gateway: for trace only
+	out       []outQueue  // by interface
+	done      []xdp.Frame // to be released
+	tally     tally
+	pending   pending
+	exhausted nat.Exhausted
+	rejects   bucket // ICMP errors that we send
+	echoes    bucket // echo replies
+	explain   *explanation
+}
+
+// outQueue collects the frames of a batch for one interface.
+type outQueue struct {
+	frames [batchSize]xdp.Frame
+	n      int
+}
+
+// NewPipeline returns a pipeline. The handle in c must have left.
+func NewPipeline(c PipelineConfig) *Pipeline {
+	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, len(c.Port.Interfaces())), done: make([]xdp.Frame, 0, 2*batchSize)}
+	p.rejects, p.echoes = newBucket(repliesPerSecond), newBucket(repliesPerSecond)
+	return p
+}
+
+// Process takes frames, up to a few hundred at once, through the pipeline under one snapshot. now is in nanoseconds of a
+// monotonic clock. The frames belong to the pipeline from here on. The caller flushes the Port afterwards.
+func (p *Pipeline) Process(snap *control.Snapshot, now int64, frames []xdp.Frame) {
+	p.begin(snap, now)
+	for i := range frames {
+		p.one(&frames[i])
+	}
+	p.end()
+}
+
+// Tick does what time asks for, without frames: it sends or gives up frames that wait for a neighbour.
+func (p *Pipeline) Tick(snap *control.Snapshot, now int64) {
+	if p.pending.n == 0 {
+		return
+	}
+	p.begin(snap, now)
+	p.end()
+}
+
+// Pending returns how many frames wait for a neighbour. While there are any, Tick is due every few milliseconds.
+func (p *Pipeline) Pending() int { return p.pending.n }
+
+func (p *Pipeline) begin(snap *control.Snapshot, now int64) {
+	hops := p.NextHops.Current()
+	if snap != p.snap || hops != p.hops {
+		p.snap, p.hops = snap, hops
+		p.epoch = epochOf(snap.Generation, hops.Generation())
+	}
+	p.now = now
+	p.Flows.Enter(now)
+	if p.pending.n > 0 {
+		p.retryPending()
+	}
+}
+
+func (p *Pipeline) end() {
+	p.Flows.Leave()
+	for i := range p.out {
+		p.flushOut(i)
+	}
+	p.release()
+	p.tally.publish(p.Counters)
+}
+
+// one takes a frame through the pipeline.
+func (p *Pipeline) one(f *xdp.Frame) {
+	switch packet.Parse(f.Bytes(), &p.in) {
+	case packet.NotIP:
+		p.punt(f)
+		return
+	case packet.Malformed:
+		p.drop(f, reason.Malformed)
+		return
+	}
+	if p.explain != nil {
+		p.explain.parsed(&p.in)
+	}
+	switch {
+	case p.in.Fragment != packet.NotFragment:
+		p.fragment(f)
+	case p.in.IsICMP():
+		p.icmp(f)
+	case p.in.HasPorts:
+		p.transport(f)
+	default:
+		p.unmatched(f)
+	}
+}
+
+// unmatched deals with a packet that no flow can have: neither TCP, UDP nor ICMP.
+func (p *Pipeline) unmatched(f *xdp.Frame) {
+	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+		p.drop(f, d.Reason)
+		return
+	}
+	p.punt(f)
+}
+
+// fragment drops fragments of what is a service's: to translate the one and not the other half of a datagram would let the rest
+// leave as it is. All other fragments are the kernel's.
+func (p *Pipeline) fragment(f *xdp.Frame) {
+	if p.in.HasPorts {
+		if _, _, ok := p.Flows.Lookup(&p.in.Tuple); ok {
+			p.drop(f, reason.Fragment)
+			return
+		}
+	}
+	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+		p.drop(f, reason.Fragment)
+		return
+	}
+	p.punt(f)
+}
