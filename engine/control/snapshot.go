@@ -3,10 +3,20 @@
 package control
 
 import (
+	"context"
+	"fmt"
+	"net/netip"
+
 	"sluice/config/topology"
 	"sluice/nat"
 	"sluice/xdp"
 )
+
+// Source is where topologies come from: a file, or later other things.
+type Source interface {
+	// Load returns the topology as it is now, resolved and valid. It is immutable from then on.
+	Load(ctx context.Context) (*topology.Topology, error)
+}
 
 // Snapshot is one immutable state of what the gateway serves. Workers load it once a batch, so that a packet sees one
 // generation and never a mix.
@@ -15,4 +25,26 @@ type Snapshot struct {
 	Topology   *topology.Topology
 	NAT        *nat.Table
 	Rules      *xdp.Rules // what the XDP program redirects to us
+}
+
+// Down says whether an endpoint fails its health check. service is "namespace/name", port the name of the service port.
+type Down func(service, port string, addr netip.AddrPort) bool
+
+// Build compiles a topology. down may be nil: all endpoints pass. previous is the generation before, or nil; what has not
+// changed is taken over from it, and endpoints that have gone stay in the rules (see mergeBackends).
+func Build(t *topology.Topology, down Down, previous *Snapshot) (*Snapshot, error) {
+	o := nat.CompileOptions{Down: down}
+	generation := uint64(1)
+	if previous != nil {
+		o.Previous, generation = previous.NAT, previous.Generation+1
+	}
+	table, err := nat.Compile(t, o)
+	if err != nil {
+		return nil, fmt.Errorf("compiling the topology: %w", err)
+	}
+	s := &Snapshot{Generation: generation, Topology: t, NAT: table, Rules: Rules(table)}
+	if previous != nil {
+		s.Rules.Backends = mergeBackends(previous.Rules.Backends, s.Rules.Backends)
+	}
+	return s, nil
 }

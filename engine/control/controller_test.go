@@ -1,0 +1,167 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/config/topology"
+	"sluice/engine/control"
+	"sluice/xdp"
+	"sluice/xdp/packet"
+)
+
+func addrOf(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// serviceOn returns a ClusterIP service with endpoints.
+func serviceOn(name, ip string, endpoints ...string) topology.Service {
+	s := topology.Service{
+		Namespace: "shop", Name: name, Type: topology.ClusterIP, ClusterIPs: []netip.Addr{addrOf(ip)},
+		ExternalTrafficPolicy: topology.PolicyCluster, InternalTrafficPolicy: topology.PolicyCluster,
+		Ports: []topology.Port{{Name: "web", Protocol: topology.TCP, Port: 80, TargetPort: 8080}},
+	}
+	for _, e := range endpoints {
+		s.Endpoints = append(s.Endpoints, topology.Endpoint{Address: addrOf(e), Ports: map[string]uint16{"web": 8080},
+			Ready: true, Serving: true, Weight: 1})
+	}
+	return s
+}
+
+func topologyOf(services ...topology.Service) *topology.Topology {
+	local := []netip.Addr{addrOf("198.18.0.1")}
+	return &topology.Topology{
+		Gateway: topology.Gateway{Node: "gw", SNATAddresses: local, NodePortAddresses: local, LocalAddresses: local,
+			SNATPorts: topology.PortRange{First: 32768, Last: 60999}},
+		Cluster: topology.Cluster{ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("198.19.0.0/16")},
+			NodePortRange: topology.PortRange{First: 30000, Last: 32767}},
+		Services: services,
+	}
+}
+
+// classifier records what it is told.
+type classifier struct {
+	got  []*xdp.Rules
+	err  error
+	when []uint64 // the generation that was published at that time
+	c    *control.Controller
+}
+
+func (f *classifier) SetRules(r *xdp.Rules) error {
+	f.got, f.when = append(f.got, r), append(f.when, f.c.Current().Generation)
+	return f.err
+}
+
+func newController(t *testing.T, top *topology.Topology, o control.Options) *control.Controller {
+	t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	c, err := control.New(top, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRules(t *testing.T) {
+	top := topologyOf(serviceOn("cart", "198.19.0.10", "198.18.1.11", "198.18.1.12"))
+	r := newController(t, top, control.Options{}).Current().Rules
+	want := &xdp.Rules{
+		Services:      []netip.Addr{addrOf("198.19.0.10")},
+		Ranges:        []netip.Prefix{netip.MustParsePrefix("198.19.0.0/16")},
+		NodePortAddrs: []netip.Addr{addrOf("198.18.0.1")},
+		SNATAddrs:     []netip.Addr{addrOf("198.18.0.1")},
+		SNATPorts:     xdp.PortRange{First: 32768, Last: 60999},
+		Backends: []xdp.Backend{{Addr: addrOf("198.18.1.11"), Proto: packet.ProtoTCP, Port: 8080},
+			{Addr: addrOf("198.18.1.12"), Proto: packet.ProtoTCP, Port: 8080}},
+	}
+	if !control.Equal(r, want) {
+		t.Errorf("got  %+v\nwant %+v", r, want)
+	}
+}
+
+func TestRulesGrowBeforeAndShrinkAfter(t *testing.T) {
+	var kept []netip.Addr
+	var targets *topology.Topology
+	c := newController(t, topologyOf(serviceOn("old", "198.19.0.10", "198.18.1.11")), control.Options{
+		Keep:    func(a []netip.Addr) { kept = a },
+		Targets: func(t *topology.Topology) { targets = t },
+	})
+	f := &classifier{c: c}
+	c.Connect(f)
+	next := topologyOf(serviceOn("new", "198.19.0.20", "198.18.1.12"))
+	if err := c.Apply(next); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.got) != 2 || !slices.Equal(f.when, []uint64{1, 2}) {
+		t.Fatalf("%d calls, at generations %v", len(f.got), f.when)
+	}
+	oldAndNew := []netip.Addr{addrOf("198.19.0.10"), addrOf("198.19.0.20")}
+	if !slices.Equal(f.got[0].Services, oldAndNew) || !slices.Equal(f.got[1].Services, oldAndNew[1:]) {
+		t.Errorf("services first %v, then %v", f.got[0].Services, f.got[1].Services)
+	}
+	if n := len(f.got[1].Backends); n != 2 {
+		t.Errorf("%d backends in the rules, want the departed one too: it may have flows", n)
+	}
+	if targets != next || !slices.Equal(kept, []netip.Addr{addrOf("198.18.1.12")}) {
+		t.Errorf("targets %p, kept %v", targets, kept)
+	}
+	if err := c.Apply(next); err != nil || len(f.got) != 2 {
+		t.Errorf("%v; the same rules again made %d calls", err, len(f.got)-2)
+	}
+}
+
+func TestFailedRulesChangeNothing(t *testing.T) {
+	c := newController(t, topologyOf(serviceOn("old", "198.19.0.10", "198.18.1.11")), control.Options{})
+	f := &classifier{c: c, err: errors.New("no room")}
+	c.Connect(f)
+	before := c.Current()
+	if err := c.Apply(topologyOf(serviceOn("new", "198.19.0.20", "198.18.1.12"))); !errors.Is(err, f.err) {
+		t.Errorf("error %v", err)
+	}
+	if c.Current() != before {
+		t.Error("published all the same")
+	}
+}
+
+func TestHealthChangesAreCoalesced(t *testing.T) {
+	var down atomic.Pointer[netip.Addr]
+	var calls sync.Map
+	isDown := func(service, port string, a netip.AddrPort) bool {
+		calls.Store(service+":"+port, true)
+		d := down.Load()
+		return d != nil && *d == a.Addr()
+	}
+	c := newController(t, topologyOf(serviceOn("cart", "198.19.0.10", "198.18.1.11", "198.18.1.12")),
+		control.Options{Down: isDown, Interval: 100 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	first := addrOf("198.18.1.11")
+	down.Store(&first)
+	began := time.Now()
+	for time.Since(began) < 250*time.Millisecond {
+		c.Notify()
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-done
+	if g := c.Current().Generation; g < 2 || g > 5 {
+		t.Errorf("generation %d after 250 ms of changes, want 2 to 5", g)
+	}
+	tuple := packet.Tuple{Src: packet.AddrFrom(addrOf("198.18.0.50")), Dst: packet.AddrFrom(addrOf("198.19.0.10")),
+		DstPort: 80, Proto: packet.ProtoTCP}
+	for i := range 64 {
+		tuple.SrcPort = uint16(40000 + i)
+		if d := c.Current().NAT.Decide(&tuple, false); d.Backend == nil || d.Backend.Addr.Netip() != addrOf("198.18.1.12") {
+			t.Fatalf("port %d goes to %+v", tuple.SrcPort, d.Backend)
+		}
+	}
+	if _, ok := calls.Load("shop/cart:web"); !ok {
+		t.Error("health was not asked about shop/cart:web")
+	}
+}

@@ -1,0 +1,4 @@
+package control
+
+// Equal is equal, for tests outside the package.
+var Equal = equal
