@@ -47,6 +47,7 @@ func TestCompileEndpoints(t *testing.T) {
 			"forward 10.64.0.11:9090 10.66.1.12:80 10.66.1.12:9090 10.66.1.9:9090"},
 		{"unready", []topology.Endpoint{a, with("10.66.1.12", unready)}, "", "forward 10.64.0.11:9090"},
 		{"unready only", []topology.Endpoint{with("10.66.1.12", unready)}, "", "reject"},
+		{"unready but serving", []topology.Endpoint{with("10.66.1.12", func(e *topology.Endpoint) { e.Ready = false })}, "", "reject"},
 		{"terminating beside ready", []topology.Endpoint{a, with("10.66.1.12", terminating)}, "", "forward 10.64.0.11:9090"},
 		{"terminating only", []topology.Endpoint{with("10.66.1.12", gone), with("10.66.1.13", terminating)}, "",
 			"forward 10.66.1.13:9090"},
@@ -265,12 +266,32 @@ func TestRegistryForgets(t *testing.T) {
 	}
 	r = r.Next() // all are out of use, and one more than is remembered
 	kept := r.ID("kept")
+	if again := r.ID("kept"); again != kept {
+		t.Errorf("one name has numbers %d and %d", kept, again)
+	}
 	r = r.Next()
 	if got := r.ID("kept"); got != kept {
 		t.Errorf("name in use has number %d, want %d", got, kept)
 	}
 	if got, want := r.ID("7"), uint32(nat.RetiredLimit+3); got != want {
 		t.Errorf("forgotten name has number %d, want %d: no number is given twice", got, want)
+	}
+}
+
+func TestRegistryRemembers(t *testing.T) {
+	var r nat.Registry
+	name := func(i int) string { return fmt.Sprint(i) }
+	r = r.Next()
+	for i := range nat.RetiredLimit + 1 {
+		r.ID(name(i))
+	}
+	r = r.Next()
+	for i := range nat.RetiredLimit { // all but one return: they are not out of use any more
+		r.ID(name(i))
+	}
+	r = r.Next()
+	if got, want := r.ID(name(nat.RetiredLimit)), uint32(nat.RetiredLimit+1); got != want {
+		t.Errorf("number %d, want %d as before", got, want)
 	}
 }
 

@@ -114,6 +114,7 @@ func TestDecideMasquerade(t *testing.T) {
 		{"etp local, outside", etpLocal, overTCP, outside, external, 8088, false, nat.Forward, reason.ExternalIP, local, ""},
 		{"etp local, pod", etpLocal, overTCP, anyPod, vip, 8088, false, nat.Forward, reason.LoadBalancer, both, ""},
 		{"etp local, node", etpLocal, overTCP, thisNode, thisNode, 31234, true, nat.Forward, reason.NodePort, both, ourV4},
+		{"etp local, node by flag", etpLocal, overTCP, outside, vip, 8088, true, nat.Forward, reason.LoadBalancer, both, ourV4},
 		{"etp local, node inside pod_cidrs", bridge, overTCP, "10.64.0.1", vip, 8088, true, nat.Forward, reason.LoadBalancer, both, ""},
 		{"etp local does not touch clusterip", etpLocal, overTCP, outside, clusterIP, 8088, false, nat.Forward, reason.ClusterIP, both, ourV4},
 		{"itp local, pod", itpLocal, overTCP, anyPod, clusterIP, 8088, false, nat.Forward, reason.ClusterIP, local, ""},
@@ -160,6 +161,10 @@ func TestDecideNoBackend(t *testing.T) {
 		}
 		s.ExternalTrafficPolicy = topology.PolicyLocal
 	}
+	gatewayToo := func(top *topology.Topology, s *topology.Service) {
+		nameless(top, s)
+		top.Gateway.Node = ""
+	}
 	tests := []decideTest{
 		{"none, clusterip", none, overTCP, anyPod, clusterIP, 8088, false, nat.Reject, reason.NoEndpoints, "", ""},
 		{"none, nodeport", none, overUDP, outside, thisNode, 31053, false, nat.Reject, reason.NoEndpoints, "", ""},
@@ -169,6 +174,7 @@ func TestDecideNoBackend(t *testing.T) {
 			nat.Drop, reason.NoLocalEndpoints, "", ""},
 		{"etp local, remote only", remoteOnly(etpLocal), overTCP, outside, thisNode, 31234, false, nat.Drop, reason.NoLocalEndpoints, "", ""},
 		{"etp local, node unknown", nameless, overTCP, outside, vip, 8088, false, nat.Drop, reason.NoLocalEndpoints, "", ""},
+		{"etp local, no node named", gatewayToo, overTCP, outside, vip, 8088, false, nat.Drop, reason.NoLocalEndpoints, "", ""},
 		{"etp local, remote only, pod", remoteOnly(etpLocal), overTCP, anyPod, thisNode, 31234, false, nat.Forward, reason.NodePort, remote, ""},
 		{"no address to masquerade to", noSNAT, overTCP, outside, vip, 8088, false, nat.Drop, reason.NoSNATAddress, both, ""},
 		{"no need to masquerade", noSNAT, overTCP, anyPod, clusterIP, 8088, false, nat.Forward, reason.ClusterIP, both, ""},
@@ -221,6 +227,9 @@ func TestDecideSourceRanges(t *testing.T) {
 	alsoExternal := func(_ *topology.Topology, s *topology.Service) {
 		s.ExternalIPs, s.SourceRanges = s.LoadBalancerIPs, cidrs([]string{"192.0.2.0/24"})
 	}
+	ownV4Only := func(top *topology.Topology, s *topology.Service) {
+		top.Gateway.LocalAddresses, s.SourceRanges = top.Gateway.LocalAddresses[:2], cidrs([]string{"2001:db8:77::/48"})
+	}
 	dropped := func(name string, edit func(*topology.Topology, *topology.Service), src, dst string) decideTest {
 		return decideTest{name, edit, overTCP, src, dst, 8088, false, nat.Drop, reason.SourceRange, "", ""}
 	}
@@ -245,6 +254,7 @@ func TestDecideSourceRanges(t *testing.T) {
 		dropped("v6 outside", ranges("192.0.2.0/24", "2001:db8:78::/48"), outside6, "2001:db8:cc::50"),
 		allowed("v6 range that ends in the lower word", ranges("2001:db8:77::/127"), outside6, "2001:db8:cc::50"),
 		dropped("v6 beyond the lower word", ranges("2001:db8:77::2/127"), outside6, "2001:db8:cc::50"),
+		allowed("v6 inside, node without v6", ownV4Only, outside6, "2001:db8:cc::50"),
 		allowed("own vip, node in range", ranges("198.18.0.0/24"), vip, vip),
 		dropped("own vip, node not in range", ranges("198.18.7.0/24"), vip, vip),
 		dropped("another vip, node in range", ranges("198.18.0.0/24"), "192.0.2.51", vip),

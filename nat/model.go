@@ -76,7 +76,7 @@ type sourceRanges struct {
 
 // newSourceRanges compiles the ranges of svc for family f, where node is this node's primary address of the family.
 //
-// A range of zero bits lifts the restriction, and so does a list without ranges of the family. When the node's own address is
+// A list without ranges of the family lifts the restriction for it, as one with a zero CIDR does. When the node's own address is
 // in a range, the service's own addresses are sources too: the node reaches a VIP that is bound to it from that VIP
 // (kube-proxy's rules for loadBalancerSourceRanges).
 func newSourceRanges(svc *topology.Service, f family, node netip.Addr) sourceRanges {
@@ -84,9 +84,6 @@ func newSourceRanges(svc *topology.Service, f family, node netip.Addr) sourceRan
 	for _, p := range svc.SourceRanges {
 		if familyOfIP(p.Addr()) != f {
 			continue
-		}
-		if p.Bits() == 0 {
-			return sourceRanges{}
 		}
 		r.allowed = append(r.allowed, prefixFrom(p))
 		if p.Contains(node) && r.vips == nil {

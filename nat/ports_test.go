@@ -99,6 +99,9 @@ func TestExhausted(t *testing.T) {
 		if !e.Has(b, port, packet.ProtoUDP, 1500) {
 			t.Fatalf("port %d was just marked and is not remembered", port)
 		}
+		if e.Has(b, port, packet.ProtoTCP, 1500) || e.Has(a, port, packet.ProtoUDP, 1500) {
+			t.Fatalf("port %d is remembered of another destination", port)
+		}
 	}
 }
 

@@ -35,12 +35,12 @@ func prefixFrom(p netip.Prefix) prefix {
 	if p.Addr().Is4() {
 		bits += 96
 	}
-	mask := packet.Addr{Hi: highBits(min(bits, 64)), Lo: highBits(max(bits-64, 0))}
+	mask := packet.Addr{Hi: highBits(bits), Lo: highBits(max(bits-64, 0))}
 	a := packet.AddrFrom(p.Addr())
 	return prefix{addr: packet.Addr{Hi: a.Hi & mask.Hi, Lo: a.Lo & mask.Lo}, mask: mask}
 }
 
-// highBits returns a word whose n highest bits are set.
+// highBits returns a word whose n highest bits are set, all of them from 64 on.
 func highBits(n int) uint64 { return ^(^uint64(0) >> n) }
 
 // contains reports whether a lies in p. Both are of one family: "::/0" would contain every IPv4 address.

@@ -2,6 +2,7 @@ package nat_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"sluice/config/topology"
@@ -72,7 +73,11 @@ func TestPreservingEndpoints(t *testing.T) {
 			second.Ports = append([]topology.Port(nil), svc.Ports...)
 			second.Ports[0].NodePort, second.Ports[1].NodePort = 0, 0
 			top.Services = []topology.Service{svc, second}
-			if got := fmt.Sprint(compile(t, top, nat.CompileOptions{}).PreservingEndpoints()); got != tt.want {
+			table := compile(t, top, nat.CompileOptions{})
+			if all := fmt.Sprint(table.BackendAddrs()); strings.Contains(all, "fd64") != (len(svc.ClusterIPs) == 2) {
+				t.Errorf("backends %s: want those of the families the service has", all)
+			}
+			if got := fmt.Sprint(table.PreservingEndpoints()); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})

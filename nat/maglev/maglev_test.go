@@ -82,6 +82,7 @@ func TestBuildWeights(t *testing.T) {
 		{"2:1:1", []int{2, 1, 1}, 65537, []int{32769, 16384, 16384}},
 		{"200:100:100", []int{200, 100, 100}, 65537, []int{32769, 16384, 16384}},
 		{"3:1", []int{3, 1}, 251, []int{189, 62}},
+		{"3:2", []int{3, 2}, 251, []int{151, 100}},
 		{"zero gets nothing", []int{1, 0, 1}, 251, []int{126, 0, 125}},
 		{"one with weight", []int{0, 5}, 251, []int{0, 251}},
 		{"largest", []int{maglev.MaxWeight, maglev.MaxWeight}, 251, []int{126, 125}},
