@@ -13,8 +13,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// packetCase is one entry of testdata/packet_cases.json: services, endpoints and a node as Kubernetes describes them, a
-// packet, and what kube-proxy in nftables mode (Kubernetes 1.37.2) does with it.
+// packetCase is one entry of testdata/packet_cases.json: services, endpoints and a node as Kubernetes describes them,
+// a packet, and what kube-proxy in nftables mode (Kubernetes 1.37.2) does with it.
 type packetCase struct {
 	ID        string
 	Services  []caseService
@@ -163,7 +163,8 @@ func (c *packetCase) topology(t *testing.T) *topology.Topology {
 	return top
 }
 
-// nodePortAddresses resolves the setting: "primary", or a list of CIDRs where a family without any takes all its addresses.
+// nodePortAddresses resolves the setting: "primary", or a list of CIDRs where a family without any takes all its
+// addresses.
 func (c *packetCase) nodePortAddresses(t *testing.T, local []netip.Addr) []netip.Addr {
 	if string(c.Node.NodePortAddresses) == `"primary"` {
 		return addrs(c.Node.PrimaryIPs)

@@ -15,18 +15,18 @@ const proxyNameLabel = "service.kubernetes.io/service-proxy-name"
 
 // CompileOptions are what a table depends on besides the topology.
 type CompileOptions struct {
-	// Down says which endpoints fail their health check; nil: none. service is "namespace/name", port the name of the service
-	// port.
+	// Down says which endpoints fail their health check; nil: none. service is "namespace/name", port the name of the
+	// service port.
 	Down func(service, port string, addr netip.AddrPort) bool
-	// Previous is the generation before: the new one takes over its numbers of ports and backends, and its Maglev tables of
-	// sets that have not changed. It may be nil, and is not kept alive.
+	// Previous is the generation before: the new one takes over its numbers of ports and backends, and its Maglev
+	// tables of sets that have not changed. It may be nil, and is not kept alive.
 	Previous *Table
 	// TableSize is the number of slots of the Maglev tables, a prime; 0 means maglev.DefaultSize.
 	TableSize int
 }
 
-// Compile builds the table of t, which it refers to from then on. Headless and ExternalName services have no ports in it, and
-// services of another proxy only keep their addresses from being taken for unallocated ones.
+// Compile builds the table of t, which it refers to from then on. Headless and ExternalName services have no ports in
+// it, and services of another proxy only keep their addresses from being taken for unallocated ones.
 func Compile(t *topology.Topology, opts CompileOptions) (*Table, error) {
 	if opts.TableSize == 0 {
 		opts.TableSize = maglev.DefaultSize
@@ -163,8 +163,8 @@ func protocolNumber(p topology.Protocol) (uint8, error) {
 	return 0, fmt.Errorf("protocol %q: must be TCP or UDP", p)
 }
 
-// half compiles what p is in family f. The sets are those that some way into the port uses: the Cluster set also under
-// external policy Local, for pods and the node itself (kube-proxy's CategorizeEndpoints).
+// half compiles what p is in family f. The sets are those that some way into the port uses: the Cluster set also
+// under external policy Local, for pods and the node itself (kube-proxy's CategorizeEndpoints).
 func (c *compiler) half(p *Port, f family) error {
 	svc, h := p.Service, &p.halves[f]
 	all := ofFamily(p.backends, f)
@@ -194,8 +194,8 @@ func (c *compiler) primary(f family) netip.Addr {
 	return netip.Addr{}
 }
 
-// fronts adds the ways into p in family f. A VIP that is an external IP of the same service too is a VIP: its source ranges
-// must not be evaded.
+// fronts adds the ways into p in family f. A VIP that is an external IP of the same service too is a VIP: its source
+// ranges must not be evaded.
 func (c *compiler) fronts(p *Port, f family) error {
 	for _, way := range []struct {
 		addrs []netip.Addr
@@ -235,7 +235,8 @@ func (c *compiler) nodePort(p *Port, f family) error {
 // hasFamily reports whether svc exists in family f: it has a ClusterIP of it.
 func hasFamily(svc *topology.Service, f family) bool { return len(addrsOf(svc.ClusterIPs, f)) > 0 }
 
-// vipsOf returns the load-balancer addresses that are intercepted: none when the load balancer wants the traffic itself.
+// vipsOf returns the load-balancer addresses that are intercepted: none when the load balancer wants the traffic
+// itself.
 func vipsOf(svc *topology.Service) []netip.Addr {
 	if svc.LoadBalancerProxyMode {
 		return nil

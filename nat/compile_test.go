@@ -12,7 +12,8 @@ import (
 	"sluice/nat/maglev"
 )
 
-// candidates asks table about a packet of a pod to the ClusterIP of cart and returns the verdict and candidates as text.
+// candidates asks table about a packet of a pod to the ClusterIP of cart and returns the verdict and candidates as
+// text.
 func candidates(table *nat.Table) string {
 	tu := tuple(overTCP, anyPod, 40123, clusterIP, 8088)
 	d := table.Decide(&tu, false)

@@ -6,8 +6,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// choiceSeed seeds the hash of the tuple that chooses the backend. It is fixed, so that every gateway chooses alike; changing
-// it moves every flow that has no entry in the flow table yet.
+// choiceSeed seeds the hash of the tuple that chooses the backend. It is fixed, so that every gateway chooses alike;
+// changing it moves every flow that has no entry in the flow table yet.
 const choiceSeed = 0x736c75696365
 
 // frontKey is what a packet to a service address is looked up by.
@@ -39,13 +39,13 @@ const (
 	node
 )
 
-// Decide says what becomes of the first packet of a flow, whose tuple is tu. fromNode says that a process of the gateway
-// itself has sent it; packets whose source is an address of the gateway count as such too.
+// Decide says what becomes of the first packet of a flow, whose tuple is tu. fromNode says that a process of the
+// gateway itself has sent it; packets whose source is an address of the gateway count as such too.
 //
-// The backend is chosen by the hash of the whole tuple, source port included, so that the connections of one client spread
-// like those of many. Decide knows TCP and UDP; ICMP to service addresses is answered or related to flows before it is
-// asked, and it drops what is left. Whether the packet may be the first of a flow at all (a TCP segment without SYN may not) is the
-// caller's to judge.
+// The backend is chosen by the hash of the whole tuple, source port included, so that the connections of one client
+// spread like those of many. Decide knows TCP and UDP; ICMP to service addresses is answered or related to flows
+// before it is asked, and it drops what is left. Whether the packet may be the first of a flow at all (a TCP segment
+// without SYN may not) is the caller's to judge.
 //
 // It does not allocate.
 func (t *Table) Decide(tu *packet.Tuple, fromNode bool) Decision {
@@ -84,8 +84,8 @@ func (t *Table) find(tu *packet.Tuple) (front, bool) {
 	return front{p, reason.NodePort}, ok
 }
 
-// decideUnmatched decides about a packet that is addressed to no service port. An address that is the gateway's own, or that a
-// service of another proxy uses too, is only partly ours: the rest of it is the kernel's.
+// decideUnmatched decides about a packet that is addressed to no service port. An address that is the gateway's own,
+// or that a service of another proxy uses too, is only partly ours: the rest of it is the kernel's.
 func (t *Table) decideUnmatched(tu *packet.Tuple) Decision {
 	use := t.addrs[tu.Dst]
 	_, own := t.local[tu.Dst]
@@ -102,8 +102,8 @@ func (t *Table) decideUnmatched(tu *packet.Tuple) Decision {
 	return Decision{Verdict: Pass, Reason: reason.NotOurs}
 }
 
-// sourceOf classifies the source of a packet. Pods come first, as in kube-proxy: an address of the gateway inside pod_cidrs
-// (that of a bridge) is reached by pods' replies like a pod.
+// sourceOf classifies the source of a packet. Pods come first, as in kube-proxy: an address of the gateway inside
+// pod_cidrs (that of a bridge) is reached by pods' replies like a pod.
 func (t *Table) sourceOf(src packet.Addr, fromNode bool) source {
 	if t.pods.contains(src) {
 		return pod
@@ -116,12 +116,12 @@ func (t *Table) sourceOf(src packet.Addr, fromNode bool) source {
 
 // route returns the set of backends for a packet from src to f, and whether its source is rewritten.
 //
-// A ClusterIP obeys the internal traffic policy. It keeps the source of pods; others would get the reply from an address
-// they never spoke to, unless nobody can tell pods from others (no pod_cidrs of the family).
+// A ClusterIP obeys the internal traffic policy. It keeps the source of pods; others would get the reply from an
+// address they never spoke to, unless nobody can tell pods from others (no pod_cidrs of the family).
 //
-// All other fronts obey the external traffic policy: Cluster rewrites every source. Local keeps it and uses the endpoints of
-// this node, save for pods and for the node itself, which behave as inside the cluster and may use any endpoint; only the
-// node's source is rewritten.
+// All other fronts obey the external traffic policy: Cluster rewrites every source. Local keeps it and uses the
+// endpoints of this node, save for pods and for the node itself, which behave as inside the cluster and may use any
+// endpoint; only the node's source is rewritten.
 func (t *Table) route(f front, v family, src source) (*set, bool) {
 	svc, h := f.port.Service, &f.port.halves[v]
 	if f.kind == reason.ClusterIP {
@@ -143,8 +143,8 @@ func (t *Table) route(f front, v family, src source) (*set, bool) {
 	return &h.local, false
 }
 
-// masquerade completes a decision to forward: a backend that is its own client must see another source, or it would answer
-// itself directly; and where the source is rewritten there must be an address to rewrite it to.
+// masquerade completes a decision to forward: a backend that is its own client must see another source, or it would
+// answer itself directly; and where the source is rewritten there must be an address to rewrite it to.
 func (t *Table) masquerade(d Decision, tu *packet.Tuple) Decision {
 	if d.Backend.Addr == tu.Src {
 		d.SNAT, d.Reason = true, reason.Hairpin

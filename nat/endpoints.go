@@ -12,9 +12,9 @@ import (
 	"sluice/xdp/packet"
 )
 
-// backends returns the endpoints of svc that serve p, each address and port once, sorted. Of two entries for one address the
-// later wins unless it is terminating: a running pod beats the ghost of an earlier one that had its address
-// (kubernetes/kubernetes#135266).
+// backends returns the endpoints of svc that serve p, each address and port once, sorted. Of two entries for one
+// address the later wins unless it is terminating: a running pod beats the ghost of an earlier one that had its
+// address (kubernetes/kubernetes#135266).
 func (c *compiler) backends(svc *topology.Service, p *Port) []*Backend {
 	at := make(map[netip.AddrPort]*topology.Endpoint, len(svc.Endpoints))
 	for i := range svc.Endpoints {
@@ -50,7 +50,8 @@ func (c *compiler) backend(p *Port, addr netip.AddrPort, e *topology.Endpoint) *
 	}
 }
 
-// number gives the backends of p their numbers, in their order so that the first generation is numbered alike on every start.
+// number gives the backends of p their numbers, in their order so that the first generation is numbered alike on
+// every start.
 func (c *compiler) number(p *Port, list []*Backend) {
 	prefix := p.key + "/" + packet.ProtoName(p.Proto) + "/"
 	for _, b := range list {
@@ -78,9 +79,9 @@ func ofFamily(all []*Backend, f family) []*Backend {
 	return out
 }
 
-// eligible returns those of all that new flows may go to: the ready ones or, when there is none, those that are on their way
-// out and still serve (KEP-1669). An endpoint that is down or has no weight is as if it were not there. With localOnly, only
-// those of this node count, for either step.
+// eligible returns those of all that new flows may go to: the ready ones or, when there is none, those that are on
+// their way out and still serve (KEP-1669). An endpoint that is down or has no weight is as if it were not there.
+// With localOnly, only those of this node count, for either step.
 func eligible(all []*Backend, localOnly bool) []*Backend {
 	var ready, leaving []*Backend
 	for _, b := range all {
@@ -104,8 +105,8 @@ type tableKey struct {
 	size    int
 }
 
-// set returns backends with their Maglev table. Sets of equal names and weights share one, which is taken over from the
-// previous generation where it has it: a set that has not changed costs no build.
+// set returns backends with their Maglev table. Sets of equal names and weights share one, which is taken over from
+// the previous generation where it has it: a set that has not changed costs no build.
 func (c *compiler) set(backends []*Backend) (set, error) {
 	if len(backends) < 2 {
 		return set{backends: backends}, nil

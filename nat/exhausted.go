@@ -5,9 +5,10 @@ import "sluice/xdp/packet"
 // exhaustedSlots is the number of destinations that an Exhausted remembers, a power of two.
 const exhaustedSlots = 256
 
-// Exhausted remembers destinations towards which no source port of the pool is free, so that a flood of new flows to one does not
-// search the whole pool for each packet. It is a cache of fixed size that forgets: on a false "no" the pool is searched
-// again. On a "yes" new flows are refused until the time is over, even if a port has become free meanwhile.
+// Exhausted remembers destinations towards which no source port of the pool is free, so that a flood of new flows to
+// one does not search the whole pool for each packet. It is a cache of fixed size that forgets: on a false "no" the
+// pool is searched again. On a "yes" new flows are refused until the time is over, even if a port has become free
+// meanwhile.
 //
 // The zero value remembers nothing. Concurrency: one per worker. It does not allocate.
 type Exhausted struct {

@@ -9,7 +9,8 @@ import (
 	"sluice/nat"
 )
 
-// gateway returns a topology without services: node gw-a with addresses of both families, pods in 10.64.0.0/14 and fd64:10::/48.
+// gateway returns a topology without services: node gw-a with addresses of both families, pods in 10.64.0.0/14 and
+// fd64:10::/48.
 func gateway() *topology.Topology {
 	return &topology.Topology{
 		Gateway: topology.Gateway{
@@ -24,7 +25,8 @@ func gateway() *topology.Topology {
 	}
 }
 
-// cart returns a dual-stack LoadBalancer service with TCP port web 8088 and UDP port dns 53, a local and a remote endpoint.
+// cart returns a dual-stack LoadBalancer service with TCP port web 8088 and UDP port dns 53, a local and a remote
+// endpoint.
 func cart() topology.Service {
 	return topology.Service{
 		Namespace: "shop", Name: "cart", Type: topology.LoadBalancer,

@@ -10,8 +10,8 @@ import (
 
 // Port is a compiled service port.
 type Port struct {
-	// ID is the number of the port in counters and flows, from 1; it is the same in every generation that has a port of this
-	// name and protocol, and is never given to another.
+	// ID is the number of the port in counters and flows, from 1; it is the same in every generation that has a port
+	// of this name and protocol, and is never given to another.
 	ID       uint32
 	Service  *topology.Service
 	Name     string // of the port; "" when the service has one unnamed port
@@ -27,14 +27,15 @@ type Port struct {
 // String returns "namespace/name:port", or "namespace/name" for an unnamed port.
 func (p *Port) String() string { return p.key }
 
-// Backends returns every endpoint of the port in whatever state, of both families, sorted by address and port. The caller
-// must not change the slice.
+// Backends returns every endpoint of the port in whatever state, of both families, sorted by address and port. The
+// caller must not change the slice.
 func (p *Port) Backends() []*Backend { return p.backends }
 
 // Backend is an endpoint of a service port.
 type Backend struct {
-	// ID is the number of the backend in counters and flows, from 1. It belongs to the pair of service port and endpoint address:
-	// the same endpoint behind two service ports has two. It is the same in every generation, and never given to another.
+	// ID is the number of the backend in counters and flows, from 1. It belongs to the pair of service port and
+	// endpoint address: the same endpoint behind two service ports has two. It is the same in every generation, and
+	// never given to another.
 	ID       uint32
 	Addr     packet.Addr
 	AddrPort netip.AddrPort
@@ -76,9 +77,9 @@ type sourceRanges struct {
 
 // newSourceRanges compiles the ranges of svc for family f, where node is this node's primary address of the family.
 //
-// A list without ranges of the family lifts the restriction for it, as one with a zero CIDR does. When the node's own address is
-// in a range, the service's own addresses are sources too: the node reaches a VIP that is bound to it from that VIP
-// (kube-proxy's rules for loadBalancerSourceRanges).
+// A list without ranges of the family lifts the restriction for it, as one with a zero CIDR does. When the node's own
+// address is in a range, the service's own addresses are sources too: the node reaches a VIP that is bound to it from
+// that VIP (kube-proxy's rules for loadBalancerSourceRanges).
 func newSourceRanges(svc *topology.Service, f family, node netip.Addr) sourceRanges {
 	var r sourceRanges
 	for _, p := range svc.SourceRanges {

@@ -22,10 +22,10 @@ func (p Ports) Len() int { return int(p.count) }
 
 // Search returns the order in which a flow tries the ports: it starts where hash says and visits each port once.
 //
-// Where it starts and how far it strides both come from hash, which should be the hash of the tuple with a secret seed: as
-// with kube-proxy's fully random ports, nobody guesses the next one from the last, and two flows that start on one port part
-// at once, so that a well-filled pool has no long runs of taken ports to walk along. The client's own port has no
-// precedence, inside the pool or not: it would be a port that an outsider picks.
+// Where it starts and how far it strides both come from hash, which should be the hash of the tuple with a secret
+// seed: as with kube-proxy's fully random ports, nobody guesses the next one from the last, and two flows that start
+// on one port part at once, so that a well-filled pool has no long runs of taken ports to walk along. The client's
+// own port has no precedence, inside the pool or not: it would be a port that an outsider picks.
 func (p Ports) Search(hash uint64) PortSearch {
 	if p.count == 0 {
 		return PortSearch{}
@@ -58,8 +58,8 @@ func (s *PortSearch) Next() (uint16, bool) {
 	return port, true
 }
 
-// coprime returns the first number from n on, modulo count, that shares no divisor with count, so that steps of it reach
-// every offset. 1 is one, so it ends.
+// coprime returns the first number from n on, modulo count, that shares no divisor with count, so that steps of it
+// reach every offset. 1 is one, so it ends.
 func coprime(n, count uint32) uint32 {
 	for ; ; n++ {
 		if n %= count; gcd(n, count) == 1 {

@@ -48,8 +48,8 @@ func (p prefix) contains(a packet.Addr) bool {
 	return a.Hi&p.mask.Hi == p.addr.Hi && a.Lo&p.mask.Lo == p.addr.Lo
 }
 
-// prefixes is a set of CIDRs by family. The lists are short (ranges of a cluster, source ranges of a service) and looked at
-// once a flow, so they are searched one by one.
+// prefixes is a set of CIDRs by family. The lists are short (ranges of a cluster, source ranges of a service) and
+// looked at once a flow, so they are searched one by one.
 type prefixes [families][]prefix
 
 // prefixesFrom sorts the CIDRs by family.

@@ -3,9 +3,9 @@ package nat
 // retiredLimit is how many names that are out of use a registry remembers before it forgets them all.
 const retiredLimit = 1 << 16
 
-// registry gives names numbers that stay the same from generation to generation. A number is never given to a second name:
-// flows and counters may refer to it long after its name has left the topology. A name that returns gets its old number,
-// unless so many names have come and gone since that the registry has let go of them.
+// registry gives names numbers that stay the same from generation to generation. A number is never given to a second
+// name: flows and counters may refer to it long after its name has left the topology. A name that returns gets its
+// old number, unless so many names have come and gone since that the registry has let go of them.
 type registry struct {
 	live    map[string]uint32 // of this generation
 	retired map[string]uint32 // of earlier ones

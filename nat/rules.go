@@ -22,8 +22,8 @@ func (t *Table) ServiceAddrs() []netip.Addr {
 	return out
 }
 
-// ServiceCIDRs returns the ranges of which addresses without a service are ours too, to be dropped. The caller must not change
-// the slice.
+// ServiceCIDRs returns the ranges of which addresses without a service are ours too, to be dropped. The caller must
+// not change the slice.
 func (t *Table) ServiceCIDRs() []netip.Prefix { return t.cluster.ServiceCIDRs }
 
 // NodePortAddrs returns the gateway's addresses on which NodePorts are served. The caller must not change the slice.
@@ -53,14 +53,14 @@ type Endpoint struct {
 	Port  uint16
 }
 
-// PreservingEndpoints returns the endpoints, each once and sorted, that may get flows with the client's own source. Their replies
-// are addressed to the client and not to the gateway, and are ours by where they come from.
+// PreservingEndpoints returns the endpoints, each once and sorted, that may get flows with the client's own source.
+// Their replies are addressed to the client and not to the gateway, and are ours by where they come from.
 //
-// That is every endpoint of a service with a way in that may keep the source: a ClusterIP (for pods; for everybody without
-// pod_cidrs), unless masquerade_all; or any other address under external traffic policy Local. Endpoints that take no new
-// flows, whatever their state, are among them for the flows that they still have; for the same reason the locality that the
-// policy asks for is not looked at. Those of endpoints that have left the topology are not, because this table does not
-// know them: whoever replaces the rules keeps them while flows refer to them.
+// That is every endpoint of a service with a way in that may keep the source: a ClusterIP (for pods; for everybody
+// without pod_cidrs), unless masquerade_all; or any other address under external traffic policy Local. Endpoints that
+// take no new flows, whatever their state, are among them for the flows that they still have; for the same reason the
+// locality that the policy asks for is not looked at. Those of endpoints that have left the topology are not, because
+// this table does not know them: whoever replaces the rules keeps them while flows refer to them.
 func (t *Table) PreservingEndpoints() []Endpoint {
 	var out []Endpoint
 	for _, p := range t.ports {
@@ -87,7 +87,8 @@ func compareEndpoints(a, b Endpoint) int {
 	return (int(a.Proto)<<16 | int(a.Port)) - (int(b.Proto)<<16 | int(b.Port))
 }
 
-// BackendAddrs returns the addresses of all endpoints, each once and sorted, whose next hops are worth keeping resolved.
+// BackendAddrs returns the addresses of all endpoints, each once and sorted, whose next hops are worth keeping
+// resolved.
 func (t *Table) BackendAddrs() []netip.Addr {
 	seen := map[packet.Addr]struct{}{}
 	var out []netip.Addr

@@ -1,9 +1,9 @@
 // Package nat decides what a service does to a flow and rewrites packets accordingly.
 //
-// A Table is the compiled form of a topology: it says for the first packet of a flow which backend takes it, whether the
-// client's address is kept, or why the packet is dropped, rejected or none of ours. The rules are those of Kubernetes'
-// kube-proxy in its nftables mode; docs/decisions/0003 lists where they come from and where they are made stricter.
-// Later packets of a flow never ask the table: they follow the flow table.
+// A Table is the compiled form of a topology: it says for the first packet of a flow which backend takes it, whether
+// the client's address is kept, or why the packet is dropped, rejected or none of ours. The rules are those of
+// Kubernetes' kube-proxy in its nftables mode; docs/decisions/0003 lists where they come from and where they are made
+// stricter. Later packets of a flow never ask the table: they follow the flow table.
 package nat
 
 import (
@@ -60,8 +60,8 @@ func (t *Table) Ports() iter.Seq[*Port] {
 	}
 }
 
-// Services returns the services that have ports in the table, each with its ports, in the order of the topology. The caller
-// must not change the slices.
+// Services returns the services that have ports in the table, each with its ports, in the order of the topology. The
+// caller must not change the slices.
 func (t *Table) Services() iter.Seq2[*topology.Service, []*Port] {
 	return func(yield func(*topology.Service, []*Port) bool) {
 		for rest := t.ports; len(rest) > 0; {
@@ -83,8 +83,8 @@ func (t *Table) PortByID(id uint32) *Port { return t.portByID[id] }
 // BackendByID returns the backend of this generation with the given number, nil when there is none.
 func (t *Table) BackendByID(id uint32) *Backend { return t.backendByID[id] }
 
-// MaxIDs returns the largest numbers given to a port and to a backend by this generation and those before it: arrays of
-// counters need one element more.
+// MaxIDs returns the largest numbers given to a port and to a backend by this generation and those before it: arrays
+// of counters need one element more.
 func (t *Table) MaxIDs() (port, backend uint32) { return t.portNames.last, t.backendNames.last }
 
 // IsServiceAddr reports whether a is an address of a service: a ClusterIP, an external IP or a load-balancer VIP.
@@ -93,5 +93,6 @@ func (t *Table) IsServiceAddr(a packet.Addr) bool { return t.addrs[a]&served != 
 // SNATPorts returns the pool of source ports for full NAT.
 func (t *Table) SNATPorts() topology.PortRange { return t.gateway.SNATPorts }
 
-// SNATAddrs returns the source addresses of full NAT, at most one of each family. The caller must not change the slice.
+// SNATAddrs returns the source addresses of full NAT, at most one of each family. The caller must not change the
+// slice.
 func (t *Table) SNATAddrs() []netip.Addr { return t.gateway.SNATAddresses }

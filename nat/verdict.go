@@ -5,8 +5,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// Verdict is what becomes of the first packet of a flow. The zero value is Drop: a packet that nobody decided about is lost,
-// not leaked.
+// Verdict is what becomes of the first packet of a flow. The zero value is Drop: a packet that nobody decided about
+// is lost, not leaked.
 type Verdict uint8
 
 // The verdicts.

@@ -1,7 +1,7 @@
 package maglev
 
-// claimant is a backend on its way through its permutation of the slots: the slots pos, pos+skip, pos+2*skip and so on
-// modulo the size, which are all slots because the size is prime.
+// claimant is a backend on its way through its permutation of the slots: the slots pos, pos+skip, pos+2*skip and so
+// on modulo the size, which are all slots because the size is prime.
 type claimant struct {
 	index        int // in the slice given to Build
 	weight       int
@@ -30,9 +30,10 @@ func (c *claimant) claim(taken []uint64) uint64 {
 	}
 }
 
-// fill lets the claimants take slots in rounds until all are taken. In a round each claimant gathers its weight, and takes a
-// slot when it has as much as the heaviest one gathers in a round, so that turns are in the proportion of the weights and
-// evenly spread: with equal weights everyone takes one slot a round, and shares differ by at most one slot.
+// fill lets the claimants take slots in rounds until all are taken. In a round each claimant gathers its weight, and
+// takes a slot when it has as much as the heaviest one gathers in a round, so that turns are in the proportion of the
+// weights and evenly spread: with equal weights everyone takes one slot a round, and shares differ by at most one
+// slot.
 //
 // Who has taken a slot is read from a bitmap and not from the slots themselves: it stays in the first-level cache.
 func fill[T uint8 | uint16 | uint32](size int, order []claimant) []T {
@@ -62,15 +63,16 @@ func heaviest(order []claimant) int {
 	return top
 }
 
-// Offset bases of FNV-1a. The first is the standard one; the second is any other number, here the first with its halves
-// exchanged, so that the two hashes of a name are independent.
+// Offset bases of FNV-1a. The first is the standard one; the second is any other number, here the first with its
+// halves exchanged, so that the two hashes of a name are independent.
 const (
 	offsetBasis = 0xcbf29ce484222325
 	skipBasis   = 0x84222325cbf29ce4
 	fnvPrime    = 0x100000001b3
 )
 
-// hash is FNV-1a from the given offset basis, finished by fmix64: FNV alone leaves the high bits of short names alike.
+// hash is FNV-1a from the given offset basis, finished by fmix64: FNV alone leaves the high bits of short names
+// alike.
 func hash(basis uint64, name string) uint64 {
 	h := basis
 	for i := range len(name) {

@@ -1,11 +1,11 @@
-// Package maglev builds lookup tables for consistent hashing: a large table of slots, each naming a backend, that spreads
-// hashes over backends in proportion to their weights and moves few of them when the set of backends changes (Eisenbud et
-// al., "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4).
+// Package maglev builds lookup tables for consistent hashing: a large table of slots, each naming a backend, that
+// spreads hashes over backends in proportion to their weights and moves few of them when the set of backends changes
+// (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4).
 //
-// The same set of names and weights gives the same table on every machine, in whatever order it is given: gateways that
-// share an address choose the same backend for a flow without talking to each other. The hashes are therefore part of the
-// format: FNV-1a (64 bit) over the bytes of the name from two different offset bases, each finished by MurmurHash3's fmix64.
-// Changing them moves nearly every flow.
+// The same set of names and weights gives the same table on every machine, in whatever order it is given: gateways
+// that share an address choose the same backend for a flow without talking to each other. The hashes are therefore
+// part of the format: FNV-1a (64 bit) over the bytes of the name from two different offset bases, each finished by
+// MurmurHash3's fmix64. Changing them moves nearly every flow.
 package maglev
 
 import (
@@ -15,8 +15,8 @@ import (
 	"slices"
 )
 
-// DefaultSize is the number of slots that keeps what the removal of one backend moves besides its own share under 1 % of
-// the table for any number of backends up to 1000.
+// DefaultSize is the number of slots that keeps what the removal of one backend moves besides its own share under 1 %
+// of the table for any number of backends up to 1000.
 const DefaultSize = 65537
 
 // MaxWeight is the largest weight that Build accepts.
@@ -33,14 +33,15 @@ type Backend struct {
 // Concurrency: a Table is immutable; any number of goroutines may read it.
 type Table struct {
 	size uint64
-	// One of them holds the slots, the narrowest whose entries can hold every index; all are nil when no backend has weight.
+	// One of them holds the slots, the narrowest whose entries can hold every index; all are nil when no backend has
+	// weight.
 	narrow []uint8
 	medium []uint16
 	wide   []uint32
 }
 
-// Build returns the table of size slots, a prime number, for backends. Slots hold indices of the slice as given, whose order
-// has no influence on which backend a slot belongs to. A table without weights is valid and empty.
+// Build returns the table of size slots, a prime number, for backends. Slots hold indices of the slice as given,
+// whose order has no influence on which backend a slot belongs to. A table without weights is valid and empty.
 func Build(backends []Backend, size int) (*Table, error) {
 	if !isPrime(size) || uint64(size) > math.MaxUint32 {
 		return nil, fmt.Errorf("table size %d: must be a prime number", size)
@@ -62,7 +63,8 @@ func Build(backends []Backend, size int) (*Table, error) {
 	return t, nil
 }
 
-// Lookup returns the index, in the slice given to Build, of the backend that hash belongs to; -1 when no backend has weight.
+// Lookup returns the index, in the slice given to Build, of the backend that hash belongs to; -1 when no backend has
+// weight.
 func (t *Table) Lookup(hash uint64) int {
 	slot := hash % t.size
 	switch {

@@ -127,8 +127,8 @@ func TestBuildGolden(t *testing.T) {
 	}
 }
 
-// disturbance removes some of n backends, each alone, and returns the mean share of slots, in percent, that moved although
-// their backend had not gone.
+// disturbance removes some of n backends, each alone, and returns the mean share of slots, in percent, that moved
+// although their backend had not gone.
 func disturbance(t *testing.T, n, size int) float64 {
 	t.Helper()
 	list := equal(n)
@@ -146,9 +146,9 @@ func disturbance(t *testing.T, n, size int) float64 {
 	return 100 * float64(moved) / float64(trials*size)
 }
 
-// TestBuildDisturbance bounds what the removal of one backend moves besides the removed one's own slots. Measured means of
-// independent implementations are, for 65537 slots, 0.006 % (3 backends), 0.21 % (10), 0.54 % (100), 0.65 % (160), 0.60 %
-// (1000); for 16381 slots up to 1.6 %.
+// TestBuildDisturbance bounds what the removal of one backend moves besides the removed one's own slots. Measured
+// means of independent implementations are, for 65537 slots, 0.006 % (3 backends), 0.21 % (10), 0.54 % (100), 0.65 %
+// (160), 0.60 % (1000); for 16381 slots up to 1.6 %.
 func TestBuildDisturbance(t *testing.T) {
 	tests := []struct {
 		size, n int
