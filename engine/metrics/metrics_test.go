@@ -1,0 +1,80 @@
+package metrics_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"sluice/conntrack"
+	"sluice/engine/metrics"
+	"sluice/nat/reason"
+	"sluice/xdp"
+)
+
+// scrape returns what /metrics says about a sample.
+func scrape(t *testing.T, s metrics.Sample) string {
+	t.Helper()
+	h, err := metrics.Handler(func() metrics.Sample { return s })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func sample() metrics.Sample {
+	s := metrics.Sample{
+		Generation: 7, Punted: 5, PuntFailed: 1, Up: 3, Down: 2,
+		Sockets:    []xdp.SocketStats{{Interface: "eth0", Queue: 1, RxPackets: 11, TxBytes: 640, TxFull: 4, RxRingFull: 9}},
+		Classified: []xdp.ClassifyStats{{Interface: "eth0", Passed: 21, Redirected: 22, NoSocket: 23}},
+		Flows:      conntrack.Stats{MaxFlows: 1000, Live: 31, Peak: 33, Inserted: 32, Clashes: 6},
+	}
+	s.Packets[reason.NoEndpoints], s.Bytes[reason.NoEndpoints] = 41, 4100
+	return s
+}
+
+func TestMetrics(t *testing.T) {
+	text := scrape(t, sample())
+	for _, want := range []string{
+		`sluice_generation 7`,
+		`sluice_packets_total{reason="no_endpoints"} 41`,
+		`sluice_packet_bytes_total{reason="no_endpoints"} 4100`,
+		`sluice_packets_total{reason="tx_full"} 0`,
+		`sluice_socket_packets_total{direction="rx",interface="eth0",queue="1"} 11`,
+		`sluice_socket_bytes_total{direction="tx",interface="eth0",queue="1"} 640`,
+		`sluice_socket_events_total{event="tx_full",interface="eth0",queue="1"} 4`,
+		`sluice_socket_events_total{event="rx_ring_full",interface="eth0",queue="1"} 9`,
+		`sluice_classified_packets_total{action="redirected",interface="eth0"} 22`,
+		`sluice_flows 31`,
+		`sluice_flows_limit 1000`,
+		`sluice_flows_peak 33`,
+		`sluice_flow_events_total{event="clash"} 6`,
+		`sluice_punted_packets_total{result="taken"} 5`,
+		`sluice_punted_packets_total{result="refused"} 1`,
+		`sluice_endpoints{state="down"} 2`,
+		`process_resident_memory_bytes`,
+	} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// TestNames holds the names and help texts to the conventions of Prometheus.
+func TestNames(t *testing.T) {
+	problems, err := promlint.New(strings.NewReader(scrape(t, sample()))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "sluice_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
