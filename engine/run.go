@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"sluice/config/topology"
+	"sluice/conntrack"
+	"sluice/engine/admin"
+	"sluice/engine/control"
+	"sluice/engine/fib"
+	"sluice/engine/metrics"
+	"sluice/engine/punt"
+	"sluice/nat"
+	"sluice/xdp"
+)
+
+// Options says what to run.
+type Options struct {
+	Source control.Source
+	Log    *slog.Logger
+}
+
+// Run is the appliance: it attaches to the interfaces of the source's topology and serves until ctx ends, which is no
+// error. It runs in the network namespace of the calling thread. When it returns, everything is as it was before.
+func Run(ctx context.Context, o Options) error {
+	t, err := o.Source.Load(ctx)
+	if err != nil {
+		return err
+	}
+	interfaces, err := preflight(t)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a := &appliance{log: o.Log, topology: t, clock: NewClock(), started: time.Now(), cancel: cancel}
+	if err := a.start(ctx, interfaces); err != nil {
+		return errors.Join(err, a.close())
+	}
+	<-ctx.Done()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		err = cause
+	}
+	a.log.Info("stopping")
+	return errors.Join(err, a.close())
+}
+
+// appliance is everything that runs.
+type appliance struct {
+	log      *slog.Logger
+	topology *topology.Topology
+	clock    Clock
+	started  time.Time
+	cancel   context.CancelCauseFunc // ends Run, with an error
+
+	nextHops   *fib.Watcher
+	flows      *conntrack.Table
+	controller *control.Controller
+	sockets    *xdp.Sockets
+	punt       *punt.Set
+	workers    workers
+	counters   []*Counters // of each worker
+	attachment *xdp.Attachment
+
+	undo []func() error // what close does, the last first
+}
+
+// later adds a step to close.
+func (a *appliance) later(f func() error) { a.undo = append(a.undo, f) }
+
+// close undoes start, however far it came.
+func (a *appliance) close() error {
+	var errs []error
+	for i := len(a.undo) - 1; i >= 0; i-- {
+		errs = append(errs, a.undo[i]())
+	}
+	a.undo = nil
+	return errors.Join(errs...)
+}
+
+// start opens everything, in the order of who needs whom. No packet is taken off the wire before the workers run; and since
+// close goes the other way round, none is after they have stopped.
+func (a *appliance) start(ctx context.Context, interfaces []int) error {
+	for _, step := range []func() error{
+		func() error { return a.watchNextHops(interfaces) },
+		a.openFlows,
+		func() error { return a.control(ctx) },
+		a.openSockets,
+		a.startWorkers,
+		a.attach,
+		func() error { return a.housekeep(ctx) },
+		a.serveMetrics,
+		a.serveAdmin, // last: once it answers, the appliance is ready
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	a.logReady()
+	return nil
+}
+
+func (a *appliance) watchNextHops(interfaces []int) (err error) {
+	if a.nextHops, err = fib.Watch(interfaces, a.log); err != nil {
+		return err
+	}
+	a.later(a.nextHops.Close)
+	return nil
+}
+
+func (a *appliance) openFlows() (err error) {
+	c := &a.topology.Conntrack
+	if a.flows, err = conntrack.New(conntrack.Options{MaxFlows: c.MaxFlows, Timeouts: c.Timeouts}); err != nil {
+		return err
+	}
+	a.later(a.flows.Close)
+	return nil
+}
+
+// control builds the first snapshot, and follows changes of health from then on.
+func (a *appliance) control(ctx context.Context) (err error) {
+	a.controller, err = control.New(a.topology, control.Options{Keep: a.nextHops.Keep, Log: a.log})
+	if err != nil {
+		return err
+	}
+	a.background(ctx, a.controller.Run)
+	return nil
+}
+
+// background runs f until close, which waits for it.
+func (a *appliance) background(ctx context.Context, f func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	a.later(func() error {
+		cancel()
+		<-done
+		return nil
+	})
+}
+
+// openSockets opens the sockets of all workers, and the way back to the kernel.
+func (a *appliance) openSockets() (err error) {
+	g := &a.topology.Gateway
+	a.sockets, err = xdp.Open(xdp.Options{
+		Interfaces: g.Interfaces, Driver: g.Driver, Mode: xdp.Mode(g.XDPMode), Queues: g.Queues,
+	})
+	if err != nil {
+		return err
+	}
+	a.later(a.sockets.Close)
+	if a.punt, err = punt.Open(a.sockets.Interfaces); err != nil {
+		return err
+	}
+	a.later(a.punt.Close)
+	return nil
+}
+
+// startWorkers makes a worker of each Port.
+func (a *appliance) startWorkers() error {
+	checksum, err := checksumMode(a.topology.Gateway.Checksum)
+	if err != nil {
+		return err
+	}
+	var seed [8]byte
+	rand.Read(seed[:])
+	// A worker that is busy holds one of Go's processors for good. With so many more, everything else does not have to wait
+	// until the scheduler interrupts one.
+	old := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(old + len(a.sockets.Ports))
+	a.later(func() error { runtime.GOMAXPROCS(old); return nil })
+	cpus := processors(len(a.sockets.Ports))
+	for i, port := range a.sockets.Ports {
+		counters, handle := &Counters{}, a.flows.Register()
+		a.later(func() error { handle.Close(); return nil })
+		a.counters = append(a.counters, counters)
+		a.workers = append(a.workers, &worker{
+			index: i, cpu: cpus[i], port: port, snapshots: a.controller, clock: a.clock, log: a.log,
+			pipeline: NewPipeline(PipelineConfig{
+				Port: port, Flows: handle, NextHops: a.nextHops, Punter: a.punt.Punter(), Checksum: checksum,
+				Counters: counters, PortSeed: binary.NativeEndian.Uint64(seed[:]),
+			}),
+		})
+	}
+	a.workers.start(a.cancel)
+	a.later(a.workers.stop)
+	return nil
+}
+
+// checksumMode translates gateway.checksum.
+func checksumMode(name string) (nat.ChecksumMode, error) {
+	switch name {
+	case "auto":
+		return nat.Auto, nil
+	case "incremental":
+		return nat.Incremental, nil
+	case "full":
+		return nat.Full, nil
+	}
+	return 0, fmt.Errorf("gateway.checksum %q: must be auto, incremental or full", name)
+}
+
+// attach puts the XDP program in front of the sockets.
+func (a *appliance) attach() (err error) {
+	if a.attachment, err = xdp.Attach(a.sockets, a.controller.Current().Rules); err != nil {
+		return err
+	}
+	a.later(a.attachment.Close)
+	a.controller.Connect(a.attachment)
+	return nil
+}
+
+// serveMetrics opens the metrics listener, if there is to be one.
+func (a *appliance) serveMetrics() error {
+	address := a.topology.Gateway.Metrics
+	if address == "" {
+		return nil
+	}
+	handler, err := metrics.Handler(a.sample)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("metrics: %w; set gateway.metrics to another address, or to \"\" for none", err)
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
+	go func() {
+		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("metrics are served no longer; restart to have them back", "error", err)
+		}
+	}()
+	a.later(s.Close)
+	return nil
+}
+
+// serveAdmin opens the admin socket, if there is to be one.
+func (a *appliance) serveAdmin() error {
+	path := a.topology.Gateway.Admin
+	if path == "" {
+		return nil
+	}
+	s, err := admin.Listen(path, status{a}, a.log)
+	if err != nil {
+		return err
+	}
+	go s.Serve()
+	a.later(s.Close)
+	return nil
+}
