@@ -1,0 +1,161 @@
+package topology
+
+// Input is a topology as a source gives it: names and addresses as text, nothing resolved. The tag key of a field is the name
+// by which users know it; faults name objects by paths of these keys, such as "service[3].port[0].node_port", where a number
+// counts from 0 in the order of the source.
+//
+// NewInput and the SetDefaults methods fill in what is not given, so that a source only overwrites.
+type Input struct {
+	Gateway    GatewayInput     `key:"gateway"`
+	Cluster    ClusterInput     `key:"cluster"`
+	Conntrack  ConntrackInput   `key:"conntrack"`
+	DNS        DNSInput         `key:"dns"`
+	Nodes      []NodeInput      `key:"node"`
+	Namespaces []NamespaceInput `key:"namespace"`
+	Services   []ServiceInput   `key:"service"`
+}
+
+// GatewayInput is the [gateway] table.
+type GatewayInput struct {
+	Node              string   `key:"node"` // "": the host's name
+	Interfaces        []string `key:"interfaces"`
+	Driver            string   `key:"driver"`
+	XDPMode           string   `key:"xdp_mode"`
+	Queues            int      `key:"queues"`
+	FlowCache         string   `key:"flow_cache"`
+	Checksum          string   `key:"checksum"`
+	PodCIDRs          []string `key:"pod_cidrs"`
+	SNATAddresses     []string `key:"snat_addresses"`
+	SNATPorts         string   `key:"snat_ports"`
+	MasqueradeAll     bool     `key:"masquerade_all"`
+	NodePortAddresses any      `key:"nodeport_addresses"` // a keyword, or a list of prefixes
+	Admin             string   `key:"admin"`
+	Metrics           string   `key:"metrics"`
+}
+
+// ClusterInput is the [cluster] table.
+type ClusterInput struct {
+	Domain            string   `key:"domain"`
+	ServiceCIDRs      []string `key:"service_cidrs"`
+	NodePortRange     string   `key:"node_port_range"`
+	LoadBalancerPools []string `key:"load_balancer_pools"`
+}
+
+// ConntrackInput is the [conntrack] table. A timeout that is not given has its default.
+type ConntrackInput struct {
+	MaxFlows       int    `key:"max_flows"`
+	TCPSyn         string `key:"tcp_syn"`
+	TCPEstablished string `key:"tcp_established"`
+	TCPHalfClosed  string `key:"tcp_half_closed"`
+	TCPTimeWait    string `key:"tcp_time_wait"`
+	TCPClose       string `key:"tcp_close"`
+	UDP            string `key:"udp"`
+	UDPStream      string `key:"udp_stream"`
+	ICMP           string `key:"icmp"`
+}
+
+// DNSInput is the [dns] table.
+type DNSInput struct {
+	TTL          int      `key:"ttl"`
+	ReverseZones []string `key:"reverse_zones"`
+}
+
+// NodeInput is a [[node]].
+type NodeInput struct {
+	Name      string   `key:"name"`
+	Zone      string   `key:"zone"`
+	Addresses []string `key:"addresses"`
+	PodCIDRs  []string `key:"pod_cidrs"`
+}
+
+// NamespaceInput is a [[namespace]].
+type NamespaceInput struct {
+	Name   string            `key:"name"`
+	Labels map[string]string `key:"labels"`
+}
+
+// ServiceInput is a [[service]].
+type ServiceInput struct {
+	Namespace             string            `key:"namespace"`
+	Name                  string            `key:"name"`
+	Type                  string            `key:"type"`
+	ClusterIPs            []string          `key:"cluster_ips"`
+	IPFamilies            []string          `key:"ip_families"`
+	IPFamilyPolicy        string            `key:"ip_family_policy"`
+	ExternalIPs           []string          `key:"external_ips"`
+	LoadBalancerIPs       []string          `key:"load_balancer_ips"`
+	LoadBalancerIPMode    string            `key:"load_balancer_ip_mode"`
+	SourceRanges          []string          `key:"load_balancer_source_ranges"`
+	AllocateNodePorts     bool              `key:"allocate_load_balancer_node_ports"`
+	ExternalTrafficPolicy string            `key:"external_traffic_policy"`
+	InternalTrafficPolicy string            `key:"internal_traffic_policy"`
+	PublishNotReady       bool              `key:"publish_not_ready_addresses"`
+	ExternalName          string            `key:"external_name"`
+	Labels                map[string]string `key:"labels"`
+	Annotations           map[string]string `key:"annotations"`
+	Ports                 []PortInput       `key:"port"`
+	Endpoints             []EndpointInput   `key:"endpoint"`
+	HealthCheck           *HealthCheckInput `key:"health_check"`
+}
+
+// PortInput is a [[service.port]].
+type PortInput struct {
+	Name       string `key:"name"`
+	Protocol   string `key:"protocol"`
+	Port       int    `key:"port"`
+	TargetPort int    `key:"target_port"` // 0: the same as port
+	NodePort   int    `key:"node_port"`   // 0: allocated where the type has one
+}
+
+// EndpointInput is a [[service.endpoint]].
+type EndpointInput struct {
+	Address     string         `key:"address"`
+	Ports       map[string]int `key:"ports"`
+	Hostname    string         `key:"hostname"`
+	Pod         string         `key:"pod"`
+	Node        string         `key:"node"`
+	Zone        string         `key:"zone"`
+	Ready       bool           `key:"ready"`
+	Serving     bool           `key:"serving"`
+	Terminating bool           `key:"terminating"`
+	Weight      int            `key:"weight"`
+}
+
+// HealthCheckInput is a [service.health_check].
+type HealthCheckInput struct {
+	Type     string `key:"type"`
+	Path     string `key:"path"`
+	Port     string `key:"port"`
+	Interval string `key:"interval"`
+	Timeout  string `key:"timeout"`
+	Rise     int    `key:"rise"`
+	Fall     int    `key:"fall"`
+}
+
+// NewInput returns an input with the defaults of the tables that occur once.
+func NewInput() *Input {
+	return &Input{
+		Gateway: GatewayInput{Driver: "afxdp", XDPMode: "auto", FlowCache: "auto", Checksum: "auto", SNATPorts: "32768-60999",
+			NodePortAddresses: "primary", Admin: "unix:/run/sluice/admin.sock"},
+		Cluster:   ClusterInput{Domain: "cluster.local", NodePortRange: "30000-32767"},
+		Conntrack: ConntrackInput{MaxFlows: 1 << 20},
+		DNS:       DNSInput{TTL: 5},
+	}
+}
+
+// SetDefaults fills in a service's defaults.
+func (s *ServiceInput) SetDefaults() {
+	s.Type, s.LoadBalancerIPMode, s.AllocateNodePorts = string(ClusterIP), "VIP", true
+	s.ExternalTrafficPolicy, s.InternalTrafficPolicy = string(PolicyCluster), string(PolicyCluster)
+}
+
+// SetDefaults fills in a port's defaults.
+func (p *PortInput) SetDefaults() { p.Protocol = string(TCP) }
+
+// SetDefaults fills in an endpoint's defaults: Kubernetes reads missing conditions so.
+func (e *EndpointInput) SetDefaults() { e.Ready, e.Serving, e.Weight = true, true, 1 }
+
+// SetDefaults fills in a health check's defaults.
+func (h *HealthCheckInput) SetDefaults() {
+	h.Type, h.Path, h.Interval, h.Timeout, h.Rise, h.Fall = "tcp", "/", "2s", "1s", 2, 3
+}

@@ -1,0 +1,153 @@
+package topology
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// addr parses one address. IPv4-mapped addresses and zones are faults: both have a plainer form.
+func (r *resolver) addr(path, s string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" || a.Is4In6() {
+		r.fault(path, "%q is not an IP address: expected one like \"198.18.0.10\" or \"2001:db8::10\"", s)
+		return netip.Addr{}, false
+	}
+	return a, true
+}
+
+// addrs parses a list of addresses, each of which may occur once.
+func (r *resolver) addrs(path string, list []string) (out []netip.Addr) {
+	for i, s := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		a, ok := r.addr(at, s)
+		if ok && slices.Contains(out, a) {
+			r.fault(at, "%v is there twice", a)
+		} else if ok {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// prefix parses a prefix; bits set behind its length are a fault, since they show that something else was meant.
+func (r *resolver) prefix(path, s string) (netip.Prefix, bool) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || p.Addr().Is4In6() {
+		r.fault(path, "%q is not a prefix: expected one like \"198.19.0.0/17\" or \"2001:db8:96::/112\"", s)
+		return netip.Prefix{}, false
+	}
+	if p != p.Masked() {
+		r.hinted(path, "use "+p.Masked().String(), "%s has bits set behind its length", s)
+		return netip.Prefix{}, false
+	}
+	return p, true
+}
+
+func (r *resolver) prefixes(path string, list []string) (out []netip.Prefix) {
+	for i, s := range list {
+		// Blanks are tolerated, as Kubernetes does in source ranges.
+		if p, ok := r.prefix(fmt.Sprintf("%s[%d]", path, i), strings.TrimSpace(s)); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// portRange parses "first-last".
+func (r *resolver) portRange(path, s string) PortRange {
+	first, last, ok := strings.Cut(s, "-")
+	a, err1 := strconv.ParseUint(strings.TrimSpace(first), 10, 16)
+	b, err2 := strconv.ParseUint(strings.TrimSpace(last), 10, 16)
+	if !ok || err1 != nil || err2 != nil || a == 0 || a > b {
+		r.fault(path, "%q is not a range of ports: expected one like \"32768-60999\"", s)
+		return PortRange{}
+	}
+	return PortRange{uint16(a), uint16(b)}
+}
+
+// port checks a port number.
+func (r *resolver) port(path string, v int) (uint16, bool) {
+	if v < 1 || v > 65535 {
+		r.fault(path, "port %d is out of range: expected 1 to 65535", v)
+		return 0, false
+	}
+	return uint16(v), true
+}
+
+// duration parses a positive duration; "" gives the default.
+func (r *resolver) duration(path, s string, def time.Duration) time.Duration {
+	if s == "" {
+		return def
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		r.fault(path, "%q is not a duration: expected a positive one like \"2s\", \"150ms\" or \"2h\"", s)
+		return def
+	}
+	return d
+}
+
+// oneOf checks a word against those that are allowed.
+func (r *resolver) oneOf(path, s string, allowed ...string) bool {
+	if slices.Contains(allowed, s) {
+		return true
+	}
+	hint := ""
+	for _, a := range allowed {
+		if strings.EqualFold(a, s) {
+			hint = fmt.Sprintf("%q is spelled %q", s, a)
+		}
+	}
+	r.hinted(path, hint, "%q is not allowed: expected %s", s, quotedList(allowed))
+	return false
+}
+
+// quotedList joins words for a message.
+func quotedList(words []string) string {
+	q := make([]string, len(words))
+	for i, w := range words {
+		q[i] = strconv.Quote(w)
+	}
+	if len(q) == 1 {
+		return q[0]
+	}
+	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
+}
+
+// label checks a DNS label (RFC 1123 section 2.1, as Kubernetes has it: lower case, at most 63 bytes).
+func (r *resolver) label(path, what, s string) bool {
+	if isLabel(s) {
+		return true
+	}
+	r.fault(path, "%s %q is not a DNS label: expected up to 63 lower-case letters, digits and '-', not at either end", what, s)
+	return false
+}
+
+func isLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// isSubdomain reports whether s is a DNS name of labels, up to 253 bytes.
+func isSubdomain(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	for l := range strings.SplitSeq(s, ".") {
+		if !isLabel(l) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,148 @@
+package topology
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Resolve validates an input and turns it into a Topology: defaults are filled in, addresses and ports allocated, names
+// looked up. It reports every fault that it finds; with any, the Topology is nil.
+//
+// The result depends on the input alone: an unchanged topology gets the same addresses and ports each time.
+func Resolve(in *Input) (*Topology, []Fault) {
+	r := &resolver{in: in, out: &Topology{}, nodes: map[string]*Node{}, owners: newOwners()}
+	r.cluster()
+	r.allNodes()
+	r.gateway()
+	r.conntrack()
+	r.dns()
+	r.namespaces()
+	r.services()
+	if len(r.faults) > 0 {
+		return nil, r.faults
+	}
+	slices.SortFunc(r.out.Services, func(a, b Service) int { return strings.Compare(a.Key(), b.Key()) })
+	return r.out, nil
+}
+
+func (r *resolver) cluster() {
+	in, out := &r.in.Cluster, &r.out.Cluster
+	out.Domain = strings.ToLower(strings.TrimSuffix(in.Domain, "."))
+	if !isSubdomain(out.Domain) {
+		r.fault("cluster.domain", "%q is not a DNS name: expected one like \"cluster.local\"", in.Domain)
+	}
+	out.ServiceCIDRs = r.prefixes("cluster.service_cidrs", in.ServiceCIDRs)
+	for i, p := range out.ServiceCIDRs {
+		if p.Addr().Is6() && p.Bits() < 64 {
+			r.fault(fmt.Sprintf("cluster.service_cidrs[%d]", i), "%v is too large: an IPv6 service range has 64 bits of prefix or more", p)
+		}
+	}
+	out.NodePortRange = r.portRange("cluster.node_port_range", in.NodePortRange)
+	out.LoadBalancerPools = r.prefixes("cluster.load_balancer_pools", in.LoadBalancerPools)
+	for i, p := range out.LoadBalancerPools {
+		if o, ok := overlapping(p, out.ServiceCIDRs); ok {
+			r.fault(fmt.Sprintf("cluster.load_balancer_pools[%d]", i), "%v overlaps the service range %v", p, o)
+		}
+	}
+}
+
+// overlapping returns the first of list that overlaps p.
+func overlapping(p netip.Prefix, list []netip.Prefix) (netip.Prefix, bool) {
+	for _, q := range list {
+		if p.Overlaps(q) {
+			return q, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+func (r *resolver) allNodes() {
+	owner := map[netip.Addr]string{}
+	for i := range r.in.Nodes {
+		in, path := &r.in.Nodes[i], fmt.Sprintf("node[%d]", i)
+		if !isSubdomain(in.Name) {
+			r.fault(path+".name", "node name %q is not a DNS name: expected lower-case labels", in.Name)
+			continue
+		}
+		if r.nodes[in.Name] != nil {
+			r.fault(path+".name", "node %q is there twice", in.Name)
+			continue
+		}
+		n := Node{Name: in.Name, Zone: in.Zone, Ready: true}
+		n.Addresses = r.addrs(path+".addresses", in.Addresses)
+		n.PodCIDRs = r.prefixes(path+".pod_cidrs", in.PodCIDRs)
+		for j, a := range n.Addresses {
+			if other, taken := owner[a]; taken {
+				r.fault(fmt.Sprintf("%s.addresses[%d]", path, j), "%v belongs to node %q already", a, other)
+			}
+			owner[a] = n.Name
+		}
+		r.out.Nodes = append(r.out.Nodes, n)
+		r.nodes[n.Name] = &n
+	}
+}
+
+func (r *resolver) conntrack() {
+	in, out := &r.in.Conntrack, &r.out.Conntrack
+	const least, most = 1024, 1 << 26
+	if in.MaxFlows < least || in.MaxFlows > most {
+		r.fault("conntrack.max_flows", "%d is out of range: expected %d to %d", in.MaxFlows, least, most)
+	}
+	def := DefaultTimeouts()
+	out.MaxFlows = in.MaxFlows
+	out.Timeouts = Timeouts{
+		TCPSyn:         r.duration("conntrack.tcp_syn", in.TCPSyn, def.TCPSyn),
+		TCPEstablished: r.duration("conntrack.tcp_established", in.TCPEstablished, def.TCPEstablished),
+		TCPHalfClosed:  r.duration("conntrack.tcp_half_closed", in.TCPHalfClosed, def.TCPHalfClosed),
+		TCPTimeWait:    r.duration("conntrack.tcp_time_wait", in.TCPTimeWait, def.TCPTimeWait),
+		TCPClose:       r.duration("conntrack.tcp_close", in.TCPClose, def.TCPClose),
+		UDP:            r.duration("conntrack.udp", in.UDP, def.UDP),
+		UDPStream:      r.duration("conntrack.udp_stream", in.UDPStream, def.UDPStream),
+		ICMP:           r.duration("conntrack.icmp", in.ICMP, def.ICMP),
+	}
+}
+
+func (r *resolver) dns() {
+	in, out := &r.in.DNS, &r.out.DNS
+	if in.TTL < 0 || in.TTL > 3600 {
+		r.fault("dns.ttl", "%d is out of range: expected 0 to 3600 seconds", in.TTL)
+	}
+	out.TTL = uint32(max(in.TTL, 0))
+	out.ReverseZones = r.prefixes("dns.reverse_zones", in.ReverseZones)
+	if len(in.ReverseZones) > 0 {
+		return
+	}
+	zones := slices.Concat(r.out.Cluster.ServiceCIDRs, r.out.Gateway.PodCIDRs)
+	for _, n := range r.out.Nodes {
+		zones = append(zones, n.PodCIDRs...)
+	}
+	for _, z := range zones {
+		if !slices.Contains(out.ReverseZones, z) {
+			out.ReverseZones = append(out.ReverseZones, z)
+		}
+	}
+}
+
+func (r *resolver) namespaces() {
+	seen := map[string]bool{}
+	for i, n := range r.in.Namespaces {
+		path := fmt.Sprintf("namespace[%d].name", i)
+		if !r.label(path, "namespace", n.Name) {
+			continue
+		}
+		if seen[n.Name] {
+			r.fault(path, "namespace %q is there twice", n.Name)
+		}
+		seen[n.Name] = true
+		r.out.Namespaces = append(r.out.Namespaces, Namespace{Name: n.Name, Labels: n.Labels})
+	}
+	for i := range r.in.Services {
+		if ns := r.in.Services[i].Namespace; !seen[ns] && isLabel(ns) {
+			seen[ns] = true
+			r.out.Namespaces = append(r.out.Namespaces, Namespace{Name: ns})
+		}
+	}
+	slices.SortFunc(r.out.Namespaces, func(a, b Namespace) int { return strings.Compare(a.Name, b.Name) })
+}

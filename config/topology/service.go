@@ -1,0 +1,325 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// serviceAt is a service on its way through the resolver.
+type serviceAt struct {
+	in   *ServiceInput
+	out  *Service
+	path string
+}
+
+// services resolves every service. Addresses and ports that are asked for are taken before any are allocated, so that
+// an allocation never takes what a later service asks for.
+func (r *resolver) services() {
+	r.reserveNodes()
+	r.out.Services = make([]Service, 0, len(r.in.Services))
+	seen := map[string]int{}
+	var all []serviceAt
+	for i := range r.in.Services {
+		s := serviceAt{in: &r.in.Services[i], path: fmt.Sprintf("service[%d]", i)}
+		if !r.serviceName(s, seen, i) {
+			continue
+		}
+		r.out.Services = append(r.out.Services, Service{Namespace: s.in.Namespace, Name: s.in.Name})
+		s.out = &r.out.Services[len(r.out.Services)-1]
+		all = append(all, s)
+	}
+	for _, s := range all {
+		r.service(s)
+	}
+	for _, s := range all {
+		r.requested(s)
+	}
+	for _, s := range all {
+		r.allocate(s)
+	}
+}
+
+// serviceName checks the name and that it is the only service of this name.
+func (r *resolver) serviceName(s serviceAt, seen map[string]int, i int) bool {
+	okNS := r.label(s.path+".namespace", "namespace", s.in.Namespace)
+	okName := r.label(s.path+".name", "service name", s.in.Name)
+	if !okNS || !okName {
+		return false
+	}
+	key := s.in.Namespace + "/" + s.in.Name
+	if _, twice := seen[key]; twice {
+		r.fault(s.path+".name", "service %s is there twice", key)
+		return false
+	}
+	seen[key] = i
+	return true
+}
+
+// service resolves all of a service but addresses and node ports.
+func (r *resolver) service(s serviceAt) {
+	in, out := s.in, s.out
+	r.oneOf(s.path+".type", in.Type, string(ClusterIP), string(NodePort), string(LoadBalancer), string(ExternalName))
+	r.oneOf(s.path+".load_balancer_ip_mode", in.LoadBalancerIPMode, "VIP", "Proxy")
+	r.oneOf(s.path+".external_traffic_policy", in.ExternalTrafficPolicy, string(PolicyCluster), string(PolicyLocal))
+	r.oneOf(s.path+".internal_traffic_policy", in.InternalTrafficPolicy, string(PolicyCluster), string(PolicyLocal))
+	out.Type = ServiceType(in.Type)
+	out.LoadBalancerProxyMode = in.LoadBalancerIPMode == "Proxy"
+	out.ExternalTrafficPolicy, out.InternalTrafficPolicy = Policy(in.ExternalTrafficPolicy), Policy(in.InternalTrafficPolicy)
+	out.PublishNotReady, out.Labels, out.Annotations = in.PublishNotReady, in.Labels, in.Annotations
+	out.Headless = len(in.ClusterIPs) == 1 && in.ClusterIPs[0] == "None"
+	r.annotations(s)
+	r.ports(s)
+	r.typeRules(s)
+	r.endpoints(s)
+	r.healthCheck(s)
+}
+
+// annotations refuses those that ask for a feature which is not there yet.
+func (r *resolver) annotations(s serviceAt) {
+	for _, key := range []string{"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"} {
+		if v := s.in.Annotations[key]; strings.EqualFold(v, "auto") {
+			r.fault(s.path+".annotations", "%s = %q is not supported yet", key, v)
+		}
+	}
+}
+
+// typeRules checks what a service of its type may have (Kubernetes' validation of core/v1 Service).
+func (r *resolver) typeRules(s serviceAt) {
+	in, out := s.in, s.out
+	external := out.Type == LoadBalancer || out.Type == NodePort || len(in.ExternalIPs) > 0
+	if out.ExternalTrafficPolicy == PolicyLocal && !external {
+		r.fault(s.path+".external_traffic_policy", "Local on a service that is not reachable from outside: expected type NodePort or LoadBalancer, or external_ips")
+	}
+	if out.Type != LoadBalancer {
+		r.onlyLoadBalancer(s)
+	}
+	if out.Headless && (out.Type == NodePort || out.Type == LoadBalancer) {
+		r.fault(s.path+".cluster_ips", "a headless service cannot be of type %s", out.Type)
+	}
+	if out.Type == ExternalName {
+		r.externalName(s)
+		return
+	}
+	if in.ExternalName != "" {
+		r.fault(s.path+".external_name", "only for type ExternalName, this is %s", out.Type)
+	}
+	if len(in.Ports) == 0 && !out.Headless {
+		r.fault(s.path+".port", "no port: expected at least one [[service.port]]")
+	}
+	out.SourceRanges = r.prefixes(s.path+".load_balancer_source_ranges", in.SourceRanges)
+}
+
+// onlyLoadBalancer refuses the keys that other types cannot have.
+func (r *resolver) onlyLoadBalancer(s serviceAt) {
+	for key, set := range map[string]bool{
+		"load_balancer_ips":                 len(s.in.LoadBalancerIPs) > 0,
+		"load_balancer_source_ranges":       len(s.in.SourceRanges) > 0,
+		"load_balancer_ip_mode":             s.in.LoadBalancerIPMode == "Proxy",
+		"allocate_load_balancer_node_ports": !s.in.AllocateNodePorts,
+		"health_check":                      s.in.HealthCheck != nil,
+	} {
+		if set {
+			r.fault(s.path+"."+key, "only for type LoadBalancer, this is %s", s.in.Type)
+		}
+	}
+}
+
+func (r *resolver) externalName(s serviceAt) {
+	in := s.in
+	name := strings.ToLower(strings.TrimSuffix(in.ExternalName, "."))
+	if !isSubdomain(name) {
+		r.fault(s.path+".external_name", "%q is not a DNS name: expected one like \"db.example.org\"", in.ExternalName)
+	}
+	s.out.ExternalName = name
+	if len(in.ClusterIPs) > 0 {
+		r.fault(s.path+".cluster_ips", "an ExternalName service has no addresses")
+	}
+	if len(in.IPFamilies) > 0 || in.IPFamilyPolicy != "" {
+		r.fault(s.path+".ip_families", "an ExternalName service has no address families")
+	}
+	if len(in.Endpoints) > 0 {
+		r.fault(s.path+".endpoint", "an ExternalName service has no endpoints")
+	}
+}
+
+// ports resolves the ports of a service.
+func (r *resolver) ports(s serviceAt) {
+	names, targets := map[string]bool{}, map[Protocol]map[uint16]bool{TCP: {}, UDP: {}}
+	for i := range s.in.Ports {
+		in, path := &s.in.Ports[i], fmt.Sprintf("%s.port[%d]", s.path, i)
+		if in.Protocol == string(SCTP) {
+			r.fault(path+".protocol", "SCTP is not supported yet")
+			continue
+		}
+		if !r.oneOf(path+".protocol", in.Protocol, string(TCP), string(UDP)) {
+			continue
+		}
+		p := Port{Name: in.Name, Protocol: Protocol(in.Protocol)}
+		r.portName(path, p.Name, len(s.in.Ports), names)
+		var ok bool
+		if p.Port, ok = r.port(path+".port", in.Port); !ok {
+			continue
+		}
+		if targets[p.Protocol][p.Port] {
+			r.fault(path+".port", "%d/%s is there twice", p.Port, p.Protocol)
+		}
+		targets[p.Protocol][p.Port] = true
+		p.TargetPort = p.Port
+		if in.TargetPort != 0 {
+			if p.TargetPort, ok = r.port(path+".target_port", in.TargetPort); !ok {
+				continue
+			}
+		}
+		s.out.Ports = append(s.out.Ports, p)
+	}
+}
+
+// portName checks that the ports of a service can be told apart by name.
+func (r *resolver) portName(path, name string, ports int, seen map[string]bool) {
+	switch {
+	case name == "" && ports > 1:
+		r.fault(path+".name", "no name: the ports of a service with several must have names")
+	case name != "" && !r.label(path+".name", "port name", name):
+	case seen[name]:
+		r.fault(path+".name", "port name %q is there twice", name)
+	}
+	seen[name] = true
+}
+
+func (r *resolver) endpoints(s serviceAt) {
+	for i := range s.in.Endpoints {
+		in, path := &s.in.Endpoints[i], fmt.Sprintf("%s.endpoint[%d]", s.path, i)
+		a, ok := r.addr(path+".address", in.Address)
+		if !ok {
+			continue
+		}
+		if a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() {
+			r.fault(path+".address", "%v cannot be an endpoint: expected an address of a host", a)
+		}
+		e := Endpoint{Address: a, Hostname: in.Hostname, Pod: in.Pod, Node: in.Node, Zone: in.Zone,
+			Ready: in.Ready || s.in.PublishNotReady, Serving: in.Serving, Terminating: in.Terminating, Weight: in.Weight}
+		if e.Terminating && !s.in.PublishNotReady {
+			e.Ready = false // Kubernetes: a terminating endpoint is never ready, unless unready ones are published
+		}
+		if in.Hostname != "" {
+			r.label(path+".hostname", "hostname", in.Hostname)
+		}
+		if e.Weight < 0 || e.Weight > maxWeight {
+			r.fault(path+".weight", "%d is out of range: expected 0 to %d", e.Weight, maxWeight)
+		}
+		if n := r.nodes[e.Node]; n != nil && e.Zone == "" {
+			e.Zone = n.Zone
+		}
+		e.Ports = r.endpointPorts(s, in, path)
+		s.out.Endpoints = append(s.out.Endpoints, e)
+	}
+}
+
+// maxWeight bounds weights, so that building a table takes a bounded number of rounds.
+const maxWeight = 1000
+
+// endpointPorts resolves the port of each service port on an endpoint. An endpoint that names some ports serves these only.
+func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) map[string]uint16 {
+	ports := map[string]uint16{}
+	for name, v := range in.Ports {
+		if !slices.ContainsFunc(s.in.Ports, func(p PortInput) bool { return p.Name == name }) {
+			r.fault(path+".ports."+name, "the service has no port of this name")
+			continue
+		}
+		if p, ok := r.port(path+".ports."+name, v); ok {
+			ports[name] = p
+		}
+	}
+	for _, p := range s.out.Ports {
+		if _, given := ports[p.Name]; !given {
+			ports[p.Name] = p.TargetPort
+		}
+	}
+	return ports
+}
+
+func (r *resolver) healthCheck(s serviceAt) {
+	in, path := s.in.HealthCheck, s.path+".health_check"
+	if in == nil || in.Type == "none" {
+		return
+	}
+	for _, later := range []string{"https", "grpc", "dns", "udp", "icmp"} {
+		if in.Type == later {
+			r.fault(path+".type", "%q is not supported yet: expected \"tcp\", \"http\" or \"none\"", later)
+			return
+		}
+	}
+	if !r.oneOf(path+".type", in.Type, "tcp", "http", "none") {
+		return
+	}
+	h := &HealthCheck{Type: in.Type, Path: in.Path, Port: in.Port, Rise: in.Rise, Fall: in.Fall}
+	h.Interval = r.duration(path+".interval", in.Interval, 0)
+	h.Timeout = r.duration(path+".timeout", in.Timeout, 0)
+	if h.Timeout > h.Interval && h.Interval > 0 {
+		r.fault(path+".timeout", "%v is longer than the interval of %v", h.Timeout, h.Interval)
+	}
+	if h.Rise < 1 || h.Fall < 1 {
+		r.fault(path, "rise %d and fall %d: expected at least 1", h.Rise, h.Fall)
+	}
+	if h.Type == "http" && !strings.HasPrefix(h.Path, "/") {
+		r.fault(path+".path", "%q is not a path: expected one like \"/healthz\"", h.Path)
+	}
+	r.checkedPort(s, h, path)
+	s.out.HealthCheck = h
+}
+
+// checkedPort checks that the probed port exists and speaks TCP.
+func (r *resolver) checkedPort(s serviceAt, h *HealthCheck, path string) {
+	i := slices.IndexFunc(s.out.Ports, func(p Port) bool { return p.Name == h.Port || h.Port == "" && p.Protocol == TCP })
+	switch {
+	case i < 0 && h.Port == "":
+		r.fault(path, "the service has no TCP port to check")
+	case i < 0:
+		r.fault(path+".port", "the service has no port named %q", h.Port)
+	case s.out.Ports[i].Protocol != TCP:
+		r.fault(path+".port", "port %q is %s: a check of type %s needs TCP", h.Port, s.out.Ports[i].Protocol, h.Type)
+	default:
+		h.Port = s.out.Ports[i].Name
+	}
+}
+
+// families returns the families of the ClusterIPs that a service gets when it does not name the addresses.
+func (r *resolver) families(s serviceAt) (v4 []bool) {
+	in, path := s.in, s.path+".ip_families"
+	have := map[bool]bool{}
+	for _, p := range r.out.Cluster.ServiceCIDRs {
+		have[p.Addr().Is4()] = true
+	}
+	for i, f := range in.IPFamilies {
+		if !r.oneOf(fmt.Sprintf("%s[%d]", path, i), f, "IPv4", "IPv6") {
+			return nil
+		}
+		is4 := f == "IPv4"
+		if slices.Contains(v4, is4) {
+			r.fault(fmt.Sprintf("%s[%d]", path, i), "%s is there twice", f)
+			return nil
+		}
+		if !have[is4] {
+			r.fault(fmt.Sprintf("%s[%d]", path, i), "cluster.service_cidrs has no %s range", f)
+			return nil
+		}
+		v4 = append(v4, is4)
+	}
+	policy := in.IPFamilyPolicy
+	if policy != "" && !r.oneOf(s.path+".ip_family_policy", policy, "SingleStack", "PreferDualStack", "RequireDualStack") {
+		return nil
+	}
+	if len(v4) == 0 && len(r.out.Cluster.ServiceCIDRs) > 0 {
+		v4 = []bool{r.out.Cluster.ServiceCIDRs[0].Addr().Is4()}
+	}
+	switch {
+	case len(v4) == 2 && policy == "SingleStack":
+		r.fault(s.path+".ip_family_policy", "SingleStack with two families")
+	case len(v4) == 1 && (policy == "PreferDualStack" || policy == "RequireDualStack") && have[!v4[0]]:
+		v4 = append(v4, !v4[0])
+	case len(v4) < 2 && policy == "RequireDualStack":
+		r.fault(s.path+".ip_family_policy", "RequireDualStack, and cluster.service_cidrs has one family only")
+	}
+	return v4
+}
