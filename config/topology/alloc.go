@@ -149,7 +149,10 @@ func (r *resolver) allocate(s serviceAt) {
 	if s.out.Type == ExternalName {
 		return
 	}
-	families := r.families(s)
+	families, ok := r.families(s)
+	if !ok {
+		return
+	}
 	if !s.out.Headless {
 		r.allocateClusterIPs(s, families)
 	}

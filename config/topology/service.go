@@ -285,7 +285,9 @@ func (r *resolver) checkedPort(s serviceAt, h *HealthCheck, path string) {
 }
 
 // families returns the families of the ClusterIPs that a service gets when it does not name the addresses.
-func (r *resolver) families(s serviceAt) (v4 []bool) {
+//
+// ok is false when they cannot be had, which has been reported then.
+func (r *resolver) families(s serviceAt) (v4 []bool, ok bool) {
 	in, path := s.in, s.path+".ip_families"
 	have := map[bool]bool{}
 	for _, p := range r.out.Cluster.ServiceCIDRs {
@@ -293,22 +295,22 @@ func (r *resolver) families(s serviceAt) (v4 []bool) {
 	}
 	for i, f := range in.IPFamilies {
 		if !r.oneOf(fmt.Sprintf("%s[%d]", path, i), f, "IPv4", "IPv6") {
-			return nil
+			return nil, false
 		}
 		is4 := f == "IPv4"
 		if slices.Contains(v4, is4) {
 			r.fault(fmt.Sprintf("%s[%d]", path, i), "%s is there twice", f)
-			return nil
+			return nil, false
 		}
 		if !have[is4] {
 			r.fault(fmt.Sprintf("%s[%d]", path, i), "cluster.service_cidrs has no %s range", f)
-			return nil
+			return nil, false
 		}
 		v4 = append(v4, is4)
 	}
 	policy := in.IPFamilyPolicy
 	if policy != "" && !r.oneOf(s.path+".ip_family_policy", policy, "SingleStack", "PreferDualStack", "RequireDualStack") {
-		return nil
+		return nil, false
 	}
 	if len(v4) == 0 && len(r.out.Cluster.ServiceCIDRs) > 0 {
 		v4 = []bool{r.out.Cluster.ServiceCIDRs[0].Addr().Is4()}
@@ -316,10 +318,12 @@ func (r *resolver) families(s serviceAt) (v4 []bool) {
 	switch {
 	case len(v4) == 2 && policy == "SingleStack":
 		r.fault(s.path+".ip_family_policy", "SingleStack with two families")
+		return nil, false
 	case len(v4) == 1 && (policy == "PreferDualStack" || policy == "RequireDualStack") && have[!v4[0]]:
 		v4 = append(v4, !v4[0])
 	case len(v4) < 2 && policy == "RequireDualStack":
 		r.fault(s.path+".ip_family_policy", "RequireDualStack, and cluster.service_cidrs has one family only")
+		return nil, false
 	}
-	return v4
+	return v4, true
 }
