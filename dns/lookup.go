@@ -1,0 +1,55 @@
+package dns
+
+import (
+	"fmt"
+	"strings"
+
+	mdns "github.com/miekg/dns"
+
+	"sluice/dns/zone"
+)
+
+// Result is a reply in words. Records are lines as in a zone file, with single blanks and names that end in a dot.
+type Result struct {
+	RCode      string   `json:"rcode"` // NOERROR, NXDOMAIN, REFUSED, ...
+	AA         bool     `json:"aa"`
+	TC         bool     `json:"tc"`
+	Answer     []string `json:"answer"`
+	Authority  []string `json:"authority"`
+	Additional []string `json:"additional"`
+}
+
+// Lookup asks the zones for a name and a type, such as "A" or "TYPE65", and returns what a client would get by TCP.
+func Lookup(z *zone.Zones, name, qtype string) (*Result, error) {
+	typ, ok := mdns.StringToType[strings.ToUpper(qtype)]
+	if number, numbered := strings.CutPrefix(strings.ToUpper(qtype), "TYPE"); !ok && numbered {
+		_, err := fmt.Sscanf(number+"\n", "%d\n", &typ)
+		ok = err == nil
+	}
+	if !ok {
+		return nil, fmt.Errorf("%q is not a type of records: expected one like A, AAAA, SRV or TYPE65", qtype)
+	}
+	if _, ok := mdns.IsDomainName(name); !ok || name == "" {
+		return nil, fmt.Errorf("%q is not a DNS name", name)
+	}
+	query, err := new(mdns.Msg).SetQuestion(mdns.Fqdn(name), typ).Pack()
+	if err != nil {
+		return nil, fmt.Errorf("packing the question %s %s: %w", name, qtype, err)
+	}
+	out := make([]byte, TCPLimit)
+	var reply mdns.Msg
+	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, TCPLimit)]); err != nil {
+		return nil, fmt.Errorf("reading the reply to %s %s: %w", name, qtype, err)
+	}
+	return &Result{RCode: mdns.RcodeToString[reply.Rcode], AA: reply.Authoritative, TC: reply.Truncated,
+		Answer: lines(reply.Answer), Authority: lines(reply.Ns), Additional: lines(reply.Extra)}, nil
+}
+
+// lines returns records as text. There are always lists, if empty ones, for the sake of JSON.
+func lines(records []mdns.RR) []string {
+	out := make([]string, 0, len(records))
+	for _, r := range records {
+		out = append(out, strings.ReplaceAll(r.String(), "\t", " "))
+	}
+	return out
+}

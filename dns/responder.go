@@ -1,0 +1,169 @@
+package dns
+
+import (
+	"bytes"
+
+	"sluice/dns/wire"
+	"sluice/dns/zone"
+)
+
+// The limits to give to Responder.Answer.
+const (
+	// UDPLimit is the longest reply sent by UDP: one that no path between here and the client has to fragment
+	// (DNS flag day 2020).
+	UDPLimit = 1232
+	// TCPLimit is the longest message that there is. With it, what the client says of UDP does not count.
+	TCPLimit = 65535
+	// plainLimit is the longest reply to a client that says nothing of EDNS (RFC 1035 section 4.2.1).
+	plainLimit = 512
+)
+
+// Responder turns queries into replies. It has no state: the zones come with each query, so that a query sees one generation of
+// them. It is safe for any number of goroutines, and does not allocate.
+type Responder struct{}
+
+// Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply has at most limit
+// bytes, UDPLimit or TCPLimit, and never more than out has room for or than the client takes. Without zones, because they are not
+// loaded yet, it is a server failure: nothing may be said not to exist. query and out must not overlap.
+func (Responder) Answer(z *zone.Zones, query, out []byte, limit int) int {
+	n, _ := respond(z, query, out, limit)
+	return n
+}
+
+// reply is a reply while it is written.
+type reply struct {
+	out    []byte
+	n      int // bytes written
+	limit  int
+	flags  uint16
+	counts wire.Counts
+	q      wire.Question
+}
+
+// respond is Answer, and says the response code too.
+func respond(z *zone.Zones, query, out []byte, limit int) (n, rcode int) {
+	var r reply
+	status := wire.Peek(query, &r.q)
+	r.out, r.limit = out, min(len(out), replyLimit(&r.q, limit))
+	if status == wire.Ignore || r.limit < wire.HeaderLen {
+		return 0, 0
+	}
+	switch status {
+	case wire.Malformed:
+		return r.headerOnly(wire.FormErr)
+	case wire.Unsupported:
+		return r.headerOnly(wire.NotImp)
+	}
+	if wire.HeaderLen+len(r.q.Section())+wire.OPTLen > r.limit {
+		return 0, 0
+	}
+	r.n = wire.HeaderLen + copy(out[wire.HeaderLen:], r.q.Section())
+	r.counts.Question = 1
+	rcode = r.fill(z)
+	return r.end(rcode), rcode
+}
+
+// replyLimit returns how long a reply may be: what the client takes by UDP, and no less than every client takes.
+func replyLimit(q *wire.Question, limit int) int {
+	switch {
+	case limit >= TCPLimit:
+		return TCPLimit
+	case !q.EDNS:
+		return min(limit, plainLimit)
+	}
+	return min(limit, max(plainLimit, int(q.UDPSize)))
+}
+
+// headerOnly replies to what could not be read: there is no question to repeat.
+func (r *reply) headerOnly(rcode int) (int, int) {
+	wire.PutHeader(r.out, &r.q, 0, rcode, wire.Counts{})
+	return wire.HeaderLen, rcode
+}
+
+// fill writes what stands between the question and the OPT record, and returns the response code.
+func (r *reply) fill(z *zone.Zones) int {
+	switch {
+	case r.q.EDNS && r.q.Version != 0:
+		return wire.BadVers
+	case z == nil:
+		return wire.ServFail
+	case r.q.Class != wire.ClassIN || r.q.Type == wire.TypeAXFR || r.q.Type == wire.TypeIXFR:
+		return wire.Refused
+	}
+	node, in := z.Find(&r.q)
+	if in == nil {
+		return wire.Refused
+	}
+	r.flags |= wire.FlagAA
+	if node == nil {
+		r.negative(in)
+		return wire.NXDomain
+	}
+	a := z.Answer(node, r.q.Type)
+	if a == nil {
+		r.negative(in)
+		return wire.NoError
+	}
+	r.answer(in, a)
+	return a.RCode
+}
+
+// room returns how many bytes may still be written in front of the OPT record.
+func (r *reply) room() int {
+	if r.q.EDNS {
+		return r.limit - r.n - wire.OPTLen
+	}
+	return r.limit - r.n
+}
+
+// negative writes the SOA of a zone into the authority section, which says for how long the absence may be remembered.
+func (r *reply) negative(in *zone.Zone) {
+	if in.SOALen() > r.room() {
+		r.flags |= wire.FlagTC
+		return
+	}
+	in.PutSOA(r.out[r.n:], r.q.NameLen())
+	r.n += in.SOALen()
+	r.counts.Authority = 1
+}
+
+// answer writes a compiled answer.
+func (r *reply) answer(in *zone.Zone, a *zone.Answer) {
+	base, written := r.n, a.Body
+	if a.Cut || len(a.Body) > r.room() {
+		written = r.fit(a)
+	} else {
+		r.counts.Answer, r.counts.Additional = a.Records, a.Additional
+	}
+	r.n += copy(r.out[r.n:], written)
+	r.spell(in, a, base, len(written))
+	if a.Negative && r.flags&wire.FlagTC == 0 {
+		r.negative(in)
+	}
+}
+
+// spell gives the apex of the zone, where it is written out in the first n bytes of an answer, the spelling that it has in the
+// question. Compressed names point there anyway.
+func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
+	name := r.q.Section()[:r.q.NameLen()]
+	apex := name[len(name)-len(in.Apex()):]
+	if len(a.Tails) == 0 || bytes.Equal(apex, r.q.Name()[len(name)-len(apex):]) {
+		return
+	}
+	for _, at := range a.Tails {
+		if int(at)+len(apex) <= n {
+			copy(r.out[base+int(at):], apex)
+		}
+	}
+}
+
+// end writes header and OPT record, and returns the length of the reply.
+func (r *reply) end(rcode int) int {
+	if r.q.EDNS {
+		wire.PutOPT(r.out[r.n:], UDPLimit, rcode, r.q.DO)
+		r.n += wire.OPTLen
+		r.counts.Additional++
+	}
+	wire.PutHeader(r.out, &r.q, r.flags, rcode, r.counts)
+	return r.n
+}

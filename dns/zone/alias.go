@@ -1,0 +1,75 @@
+package zone
+
+import "sluice/dns/wire"
+
+// maxChain bounds how many CNAME records one answer follows. The client asks on by itself from where an answer ends.
+const maxChain = 10
+
+// chain is where the CNAME record of a name leads: the names on the way, each of which has one, and the end.
+type chain struct {
+	via  []*name
+	end  *name // nil: see the rest
+	loop bool  // it leads back into itself
+	gone bool  // its last target lies in the zone and does not exist
+}
+
+// follow walks along CNAME records as long as they stay in the zone of the first, whose SOA a negative answer needs.
+func (c *compiler) follow(n *name) (ch chain) {
+	seen := map[*name]bool{}
+	for len(ch.via) < maxChain {
+		alias := n.get(wire.TypeCNAME)
+		if alias == nil {
+			ch.end = n
+			return ch
+		}
+		if seen[n] {
+			ch.loop = true
+			return ch
+		}
+		seen[n] = true
+		ch.via = append(ch.via, n)
+		target := alias.rrs[0].target
+		if c.zoneOf(target) != n.zone {
+			return ch
+		}
+		if n = c.names[target]; n == nil {
+			ch.gone = true
+			return ch
+		}
+	}
+	return ch
+}
+
+// aliasAnswers returns the answers of a name that has a CNAME record: the record itself, and for other types the way to what
+// it leads to.
+func (c *compiler) aliasAnswers(n *name) (answers []*Answer) {
+	own := newPacker(n)
+	own.aliases([]*name{n})
+	answers = append(answers, own.answer(wire.TypeCNAME))
+	ch := c.follow(n)
+	if ch.end != nil {
+		for i := range ch.end.sets {
+			p := newPacker(n)
+			p.aliases(ch.via)
+			p.set(p.lastTarget, &ch.end.sets[i])
+			c.additional(p, &ch.end.sets[i])
+			answers = append(answers, p.answer(ch.end.sets[i].typ))
+		}
+	}
+	return append(answers, c.aliasDefault(n, ch))
+}
+
+// aliasDefault returns the answer for types that the end of the chain does not have. A loop counts as a name without data: to
+// hand it out would send the client round it.
+func (c *compiler) aliasDefault(n *name, ch chain) *Answer {
+	p := newPacker(n)
+	if !ch.loop {
+		p.aliases(ch.via)
+	}
+	a := p.answer(0)
+	a.Negative = ch.loop || ch.gone || ch.end != nil
+	if ch.gone {
+		a.RCode = wire.NXDomain
+	}
+	return a
+}

@@ -1,0 +1,113 @@
+package zone
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"sluice/config/topology"
+	"sluice/dns/wire"
+)
+
+// The fixed values of SOA records, in seconds. The minimum, for how long a resolver may remember that something does not
+// exist, is the TTL of the zone (RFC 2308 section 5): a new service must not stay invisible for longer than a changed one.
+const (
+	soaRefresh = 7200
+	soaRetry   = 1800
+	soaExpire  = 86400
+	soaMaxTTL  = 300
+)
+
+// schemaVersion is the version of the Kubernetes DNS specification that the records follow, and schemaTTL how long a
+// resolver may keep it.
+const (
+	schemaVersion = "1.1.0"
+	schemaTTL     = 28800
+)
+
+// Compile builds the zones of a topology. serial is the SOA serial, which must grow with each change (RFC 1982). It fails
+// when a name is too long for DNS, saying which object has it.
+func Compile(t *topology.Topology, serial uint32) (*Zones, error) {
+	c := &compiler{top: t, ttl: t.DNS.TTL, serial: serial, names: map[string]*name{}, apexes: map[string]*Zone{}}
+	domain, err := wire.Name(t.Cluster.Domain)
+	if err != nil {
+		return nil, fmt.Errorf("cluster.domain: %w", err)
+	}
+	c.domain = c.zone(domain)
+	for _, p := range t.DNS.ReverseZones {
+		for _, apex := range reverseApexes(p) {
+			c.zone(apex)
+		}
+	}
+	c.apexRecords()
+	c.set(c.ensure("\x0bdns-version"+domain), wire.TypeTXT, schemaTTL, rr{data: string(byte(len(schemaVersion))) + schemaVersion})
+	if err := c.services(domain); err != nil {
+		return nil, err
+	}
+	return c.pack(), nil
+}
+
+// compiler holds what Compile gathers.
+type compiler struct {
+	top    *topology.Topology
+	ttl    uint32
+	serial uint32
+	domain *Zone
+	names  map[string]*name
+	apexes map[string]*Zone
+}
+
+// zone starts a zone; to start one twice is to start it once.
+func (c *compiler) zone(apex string) *Zone {
+	if z := c.apexes[apex]; z != nil {
+		return z
+	}
+	z := &Zone{apex: apex}
+	z.soa, z.ptrs = soaTemplate(c.ttl, c.serial)
+	c.apexes[apex] = z
+	return z
+}
+
+// soaTemplate returns the SOA record of any zone, and where pointers to the apex belong in it.
+func soaTemplate(ttl, serial uint32) (soa []byte, ptrs [3]int) {
+	b := binary.BigEndian
+	soa = append(soa, 0, 0)
+	soa = b.AppendUint16(soa, wire.TypeSOA)
+	soa = b.AppendUint16(soa, wire.ClassIN)
+	soa = b.AppendUint32(soa, min(ttl, soaMaxTTL))
+	length := len(soa)
+	soa = append(soa, 0, 0)
+	soa = append(soa, nameServer...)
+	ptrs[1] = len(soa)
+	soa = append(soa, 0, 0)
+	soa = append(soa, "\x0ahostmaster"...)
+	ptrs[2] = len(soa)
+	soa = append(soa, 0, 0)
+	for _, v := range []uint32{serial, soaRefresh, soaRetry, soaExpire, ttl} {
+		soa = b.AppendUint32(soa, v)
+	}
+	b.PutUint16(soa[length:], uint16(len(soa)-length-2))
+	return soa, ptrs
+}
+
+// nameServer is the name of the server in every zone, without the apex.
+const nameServer = "\x02ns\x03dns"
+
+// apexRecords gives each zone its name server. Its address is that of the cluster's DNS service; in a topology without one
+// the name exists and has no address.
+func (c *compiler) apexRecords() {
+	i := slices.IndexFunc(c.top.Services, func(s topology.Service) bool { return s.Key() == dnsService })
+	for apex := range c.apexes {
+		c.set(c.ensure(apex), wire.TypeNS, c.ttl, rr{target: nameServer + apex})
+		server := c.ensure(nameServer + apex)
+		if i < 0 {
+			continue
+		}
+		for _, a := range c.top.Services[i].ClusterIPs {
+			c.address(server, a)
+		}
+	}
+}
+
+// dnsService is the service by which the pods of a cluster reach its DNS, under the name that every distribution gives it.
+const dnsService = "kube-system/kube-dns"

@@ -1,0 +1,110 @@
+package zone
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"sluice/config/topology"
+	"sluice/dns/wire"
+)
+
+// reverseApexes returns the zones that cover a prefix. Reverse names have a label for each 8 bits of an IPv4 address and for each 4
+// of an IPv6 one: a prefix that ends inside a label is as many zones as it leaves values of that label, 128 at most.
+func reverseApexes(p netip.Prefix) (apexes []string) {
+	p = p.Masked()
+	step := labelBits(p.Addr())
+	labels := (p.Bits() + step - 1) / step
+	a := p.Addr().AsSlice()
+	for range 1 << (labels*step - p.Bits()) {
+		addr, _ := netip.AddrFromSlice(a) // of 4 or 16 bytes, as p.Addr is
+		apexes = append(apexes, reverseName(addr, labels))
+		increment(a, labels*step)
+	}
+	return apexes
+}
+
+// increment adds one to the number that the first bits of a make, a multiple of 4.
+func increment(a []byte, bits int) {
+	if bits == 0 {
+		return
+	}
+	i, add := (bits-1)/8, byte(1)
+	if bits%8 != 0 {
+		add = 1 << 4
+	}
+	a[i] += add // the bits left of it belong to the prefix: no carry gets there but after the last zone
+}
+
+// reverseName returns the name of the first labels of an address in wire form, all of them for a PTR record (RFC 1035 section 3.5,
+// RFC 3596 section 2.5).
+func reverseName(a netip.Addr, labels int) string {
+	var b strings.Builder
+	bytes := a.AsSlice()
+	for i := labels - 1; i >= 0; i-- {
+		var l string
+		if a.Is4() {
+			l = strconv.Itoa(int(bytes[i]))
+		} else {
+			l = strconv.FormatInt(int64(bytes[i/2]>>(4*(1-i%2))&0xf), 16)
+		}
+		b.WriteByte(byte(len(l)))
+		b.WriteString(l)
+	}
+	if a.Is4() {
+		b.WriteString("\x07in-addr\x04arpa\x00")
+	} else {
+		b.WriteString("\x03ip6\x04arpa\x00")
+	}
+	return b.String()
+}
+
+// ptr adds a PTR record if the address lies in a reverse zone.
+func (c *compiler) ptr(a netip.Addr, target string) {
+	if n := c.reverse(a); n != nil {
+		c.set(n, wire.TypePTR, c.ttl, rr{target: target})
+	}
+}
+
+func (c *compiler) reverse(a netip.Addr) *name {
+	for _, p := range c.top.DNS.ReverseZones {
+		if p.Contains(a) {
+			return c.ensure(reverseName(a, a.BitLen()/labelBits(a)))
+		}
+	}
+	return nil
+}
+
+// labelBits returns how many bits of an address a label of its reverse name holds.
+func labelBits(a netip.Addr) int {
+	if a.Is4() {
+		return 8
+	}
+	return 4
+}
+
+// clusterPTRs adds the PTR records of ClusterIPs. An address that is both a ClusterIP and an endpoint's has the name of the
+// service alone.
+func (c *compiler) clusterPTRs() {
+	svc := "\x03svc" + c.domain.apex
+	for i := range c.top.Services {
+		s := &c.top.Services[i]
+		if s.Type == topology.ExternalName {
+			continue
+		}
+		for _, a := range s.ClusterIPs {
+			n := c.reverse(a)
+			if n == nil {
+				continue
+			}
+			if old := n.get(wire.TypePTR); old != nil {
+				old.rrs = nil
+			}
+			// The name is not too long: services has added its records.
+			c.set(n, wire.TypePTR, c.ttl, rr{target: label(s.Name) + label(s.Namespace) + svc})
+		}
+	}
+}
+
+// label returns a label in wire form.
+func label(s string) string { return string(byte(len(s))) + s }
