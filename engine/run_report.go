@@ -65,13 +65,15 @@ type troubles struct {
 	packets  [reason.Count]uint64
 	linkDown map[string]uint64 // by interface: system calls that failed because the link takes nothing
 	noSocket map[string]uint64 // by interface: packets that the XDP program had no socket for
+	tooBig   map[string]uint64 // by interface: packets for which the socket had no chunk of memory, or none large enough
 }
 
 func (a *appliance) troubles() troubles {
-	t := troubles{linkDown: map[string]uint64{}, noSocket: map[string]uint64{}}
+	t := troubles{linkDown: map[string]uint64{}, noSocket: map[string]uint64{}, tooBig: map[string]uint64{}}
 	t.packets, _ = a.total()
 	for _, s := range a.socketStats() {
 		t.linkDown[s.Interface] += s.KickErrs
+		t.tooBig[s.Interface] += s.RxDropped
 	}
 	for _, c := range a.classified() {
 		t.noSocket[c.Interface] = c.NoSocket
@@ -112,16 +114,16 @@ func (a *appliance) report(before, now troubles) {
 			a.log.Warn("packets dropped: "+why.Text(), "reason", why.String(), "packets", n, "over", reportEvery, "do", advice(why))
 		}
 	}
-	for name, n := range now.linkDown {
-		if n > before.linkDown[name] {
-			a.log.Warn("an interface takes no packets; check its link", "interface", name, "failed_calls", n-before.linkDown[name])
+	warn := func(what string, before, now map[string]uint64) {
+		for name, n := range now {
+			if n > before[name] {
+				a.log.Warn(what, "interface", name, "count", n-before[name], "over", reportEvery)
+			}
 		}
 	}
-	for name, n := range now.noSocket {
-		if n > before.noSocket[name] {
-			a.log.Warn("packets came in on receive queues that no worker serves, and were dropped: the number of queues was "+
-				"changed after the start; restart, or set it back with ethtool -L", "interface", name,
-				"packets", n-before.noSocket[name])
-		}
-	}
+	warn("an interface takes no packets: check its link", before.linkDown, now.linkDown)
+	warn("packets came in on receive queues that no worker serves, and were dropped: the number of queues was changed after "+
+		"the start; restart, or set it back with ethtool -L", before.noSocket, now.noSocket)
+	warn("packets were dropped before a worker saw them: too many at once, or larger than the MTU because offloads put several "+
+		"into one; in generic mode switch these off with ethtool -K gro off", before.tooBig, now.tooBig)
 }

@@ -83,6 +83,7 @@ func (s status) Stats() admin.Stats {
 		Conntrack:  conntrackStatus(s.flows.Stats()),
 		Memory:     memory(),
 	}
+	out.Unreachable = s.nextHops.Current().Failed(s.controller.Current().NAT.BackendAddrs())
 	packets, bytes := s.total()
 	for r := range reason.Count {
 		if packets[r] > 0 {

@@ -33,6 +33,8 @@ type Stats struct {
 	Conntrack  Conntrack           `json:"conntrack"`
 	Punt       Punt                `json:"punt"`
 	Memory     Memory              `json:"memory"`
+	// Unreachable are backends without a route over an attached interface, or whose next hop did not answer.
+	Unreachable []netip.Addr `json:"unreachable_backends"`
 }
 
 // Conntrack is about the flow table.

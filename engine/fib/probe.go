@@ -35,7 +35,8 @@ func (w *Watcher) Keep(addrs []netip.Addr) {
 	}
 }
 
-// Failed returns those of addrs whose next hop did not answer, or which cannot be reached at all.
+// Failed returns those of addrs that cannot be reached: no next hop, one out of an interface that is not attached, or one that
+// did not answer.
 func (s *Snapshot) Failed(addrs []netip.Addr) (out []netip.Addr) {
 	for _, a := range addrs {
 		if hop := s.Lookup(packet.AddrFrom(a)); hop.Failed || hop.State == NoRoute || hop.State == NotAttached {
@@ -44,9 +45,6 @@ func (s *Snapshot) Failed(addrs []netip.Addr) (out []netip.Addr) {
 	}
 	return out
 }
-
-// Refused returns how many calls of Resolve were turned away.
-func (w *Watcher) Refused() uint64 { return w.refused.Load() }
 
 // probeKept probes the next hops of all kept addresses.
 func (w *Watcher) probeKept() {

@@ -39,7 +39,6 @@ type Watcher struct {
 	changes  chan change
 	stop     chan struct{}
 	done     sync.WaitGroup
-	refused  atomic.Uint64
 
 	// Of the run goroutine alone.
 	tables tables
@@ -276,7 +275,6 @@ func (w *Watcher) Resolve(hop NextHop) bool {
 	case w.requests <- hop:
 		return true
 	default:
-		w.refused.Add(1)
 		return false
 	}
 }
