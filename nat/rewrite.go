@@ -21,9 +21,10 @@ const (
 )
 
 // Rewrite changes addresses and ports of the packet in place, so that it carries to instead of in.Tuple, of the same family
-// and protocol. For ICMP echo the identifier becomes to.SrcPort. in.Tuple follows. The packet must not be a fragment.
+// and protocol. For ICMP echo the identifier becomes to.SrcPort. in.Tuple follows. The packet has ports (Info.HasPorts) and
+// is not a fragment.
 func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode) {
-	partial := mode == Full || mode == Auto && packet.IsPartial(frame, in)
+	anew := mode == Full || mode == Auto && packet.IsPartial(frame, in)
 	addrs := addrDelta(&in.Tuple, to)
 	writeAddrs(frame, in.L3, in.Family, to, addrs)
 	l4 := frame[in.L4:in.End]
@@ -33,11 +34,14 @@ func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode)
 		delta += addrs // the pseudo-header; ICMP over IPv4 has none
 	}
 	in.Tuple = *to
-	if partial && !(in.Proto == packet.ProtoUDP && noChecksum(l4)) {
+	if anew && !(in.Proto == packet.ProtoUDP && noChecksum(l4)) {
 		packet.Complete(frame, in)
 		return
 	}
 	updateL4(l4, in.Proto, delta)
+	if in.Proto == packet.ProtoICMP && l4[2]|l4[3] == 0 {
+		packet.Complete(frame, in) // an echo reply of zeros only is where a difference gives the wrong zero
+	}
 }
 
 // noChecksum reports whether a UDP header says that there is no checksum (RFC 768).

@@ -44,12 +44,22 @@ func (e Error) typeCode(family uint8) (t, code uint8) {
 }
 
 // MayAnswer reports whether an ICMP error may be sent about the packet: not about an ICMP error, a later fragment, nor
-// what was sent to or from an address that is not one host's (RFC 1122 section 3.2.2, RFC 4443 section 2.4).
+// what was sent to or from an address that is not one host's, on either layer (RFC 1122 section 3.2.2, RFC 4443 section
+// 2.4). A broadcast address of a subnet cannot be told here.
 func MayAnswer(frame []byte, in *Info) bool {
-	if in.ICMPError || in.Fragment == LaterFragment || frame[0]&1 != 0 {
+	if in.IsICMP() && isSilent(in.Family, in.ICMPType) || in.Fragment == LaterFragment || frame[0]&1 != 0 {
 		return false
 	}
 	return isHost(in.Tuple.Src) && isHost(in.Tuple.Dst)
+}
+
+// isSilent reports whether no error may be sent about an ICMP type: the errors, among them those that are never
+// translated (source quench, redirects), and the types of ICMPv6 that are set aside for errors yet unknown.
+func isSilent(family, t uint8) bool {
+	if family == 4 {
+		return isICMPError(family, t) || t == ICMPSourceQuench || t == ICMPRedirect
+	}
+	return t < ICMPv6Echo || t == ICMPv6Redirect
 }
 
 // isHost reports whether an address can be one host's: neither unspecified, multicast, nor IPv4 class E and broadcast.
@@ -102,43 +112,38 @@ func mtuFor(e Error, mtu uint16) uint16 {
 	return 0
 }
 
-func swapMACs(frame []byte) {
-	var m [6]byte
-	copy(m[:], frame[0:6])
-	copy(frame[0:6], frame[6:12])
-	copy(frame[6:12], m[:])
+func swapMACs(frame []byte) { swap(frame, frame[6:], 6) }
+
+// swap exchanges the first n bytes, 16 at most, of a and b, which do not overlap there.
+func swap(a, b []byte, n int) {
+	var was [16]byte
+	copy(was[:n], a)
+	copy(a[:n], b)
+	copy(b[:n], was[:n])
 }
 
-// EchoReply turns an echo request into its reply, in place: addresses swapped on both layers, type changed, TTL 64.
+// EchoReply turns an echo request, which is no fragment, into its reply, in place: addresses swapped on both layers, type
+// changed, TTL 64. in follows.
 func EchoReply(frame []byte, in *Info) {
 	swapMACs(frame)
-	at := in.L4 + 2
-	was := binary.BigEndian.Uint16(frame[in.L4:])
-	frame[in.L4] = ICMPEchoReply
-	if in.Family == 6 {
-		frame[in.L4] = ICMPv6EchoReply
-	}
-	d := Delta(0).Port(was, binary.BigEndian.Uint16(frame[in.L4:]))
-	binary.BigEndian.PutUint16(frame[at:], d.Apply(binary.BigEndian.Uint16(frame[at:])))
-	size, src, dst := 4, in.L3+12, in.L3+16
-	if in.Family == 6 {
-		size, src, dst = 16, in.L3+8, in.L3+24
-	}
-	var a [16]byte
-	copy(a[:size], frame[src:])
-	copy(frame[src:src+size], frame[dst:dst+size])
-	copy(frame[dst:dst+size], a[:size])
-	setTTL(frame, in, 64)
-}
-
-// setTTL writes a TTL or hop limit, with the IPv4 header checksum.
-func setTTL(frame []byte, in *Info, ttl uint8) {
-	in.TTL = ttl + 1
 	if in.Family == 4 {
-		h := frame[in.L3:]
-		was := binary.BigEndian.Uint16(h[8:])
-		h[8] = in.TTL
-		binary.BigEndian.PutUint16(h[10:], Delta(0).Port(was, binary.BigEndian.Uint16(h[8:])).Apply(binary.BigEndian.Uint16(h[10:])))
+		swap(frame[in.L3+12:], frame[in.L3+16:], 4)
+	} else {
+		swap(frame[in.L3+8:], frame[in.L3+24:], 16)
 	}
-	DecrementTTL(frame, in)
+	in.Tuple = in.Tuple.Reverse()
+	setTTL(frame, in, 64)
+
+	h := frame[in.L4 : in.L4+ICMPLen]
+	was := binary.BigEndian.Uint16(h)
+	in.ICMPType = ICMPEchoReply
+	if in.Family == 6 {
+		in.ICMPType = ICMPv6EchoReply
+	}
+	h[0] = in.ICMPType
+	check := Delta(0).Port(was, binary.BigEndian.Uint16(h)).Apply(binary.BigEndian.Uint16(h[2:]))
+	binary.BigEndian.PutUint16(h[2:], check)
+	if check == 0 {
+		Complete(frame, in) // a reply of zeros only is where a difference gives the wrong zero
+	}
 }

@@ -211,7 +211,9 @@ func isExtension(proto uint8) bool {
 	return false
 }
 
-// skipExtensions walks the chain of extension headers and leaves L4 and Proto at what follows it.
+// skipExtensions walks the chain of extension headers and leaves L4 and Proto at what follows it. It stops at a routing
+// header with segments left: such a packet is on its way to another address than the one it shows, and its checksum is made
+// for that one, so it is of no flow (RFC 8200 sections 4.4 and 8.1).
 func skipExtensions(frame []byte, in *Info) Status {
 	in.Options = true
 	for range maxExtensions {
@@ -233,6 +235,9 @@ func skipExtensions(frame []byte, in *Info) Status {
 		}
 		if size > len(b) {
 			return Malformed
+		}
+		if in.Proto == extRouting && b[3] != 0 {
+			return OK
 		}
 		in.Proto = b[0]
 		in.L4 += size
@@ -305,6 +310,8 @@ func parseUDP(b []byte, in *Info, how extent) Status {
 const (
 	ICMPEchoReply    = 0
 	ICMPUnreachable  = 3
+	ICMPSourceQuench = 4
+	ICMPRedirect     = 5
 	ICMPEcho         = 8
 	ICMPTimeExceeded = 11
 	ICMPParameter    = 12
@@ -315,6 +322,7 @@ const (
 	ICMPv6Parameter    = 4
 	ICMPv6Echo         = 128
 	ICMPv6EchoReply    = 129
+	ICMPv6Redirect     = 137
 )
 
 func parseICMP(b []byte, in *Info) Status {
