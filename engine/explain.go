@@ -21,13 +21,12 @@ type Step struct {
 // explanation collects what a Pipeline does to one packet. A nil one costs a comparison per stage.
 type explanation struct {
 	steps    []Step
-	decision *nat.Decision // nil when the service table was not asked
-	original packet.Tuple  // as it came in
-	tracked  bool          // the packet belongs to a known flow
-	backend  netip.AddrPort
+	decision *nat.Decision  // nil when the service table was not asked
+	service  uint32         // of the flow: the ID of its service port, 0 without a flow
+	backend  netip.AddrPort // of the flow
+	source   netip.Addr     // what the flow's packets have as source when they leave; invalid when it is kept
 	verdict  nat.Verdict
 	reason   reason.Reason
-	out      []byte // the packet as sent, nil when it was not
 }
 
 func (e *explanation) step(stage, result, format string, args ...any) {
@@ -35,16 +34,17 @@ func (e *explanation) step(stage, result, format string, args ...any) {
 }
 
 func (e *explanation) parsed(in *packet.Info) {
-	e.original = in.Tuple
 	e.step("parse", "ok", "IPv%d %v", in.Family, in.Tuple)
 }
 
 // flow notes that a packet goes along a flow; one that the packet has just opened is told of by decided.
 func (e *explanation) flow(f *conntrack.Flow, d conntrack.Direction) {
 	forward, reply := f.Tuple(conntrack.Forward), f.Tuple(conntrack.Reply)
-	e.backend = netip.AddrPortFrom(reply.Src.Netip(), reply.SrcPort)
+	e.service, e.backend = f.Meta().Service, netip.AddrPortFrom(reply.Src.Netip(), reply.SrcPort)
+	if reply.Dst != forward.Src || reply.DstPort != forward.SrcPort {
+		e.source = reply.Dst.Netip()
+	}
 	if e.decision == nil {
-		e.tracked = true
 		e.step("flow table", "hit", "%s direction of %v, which has replies %v", d, forward, reply)
 		return
 	}
@@ -77,7 +77,6 @@ func (e *explanation) held(hop *fib.NextHop) {
 }
 
 func (e *explanation) sent(frame []byte, why reason.Reason) {
-	e.out = append([]byte(nil), frame...)
 	e.reason = why
 	switch why {
 	case reason.NoEndpoints, reason.UnknownPort, reason.TTLExceeded, reason.TooBig:

@@ -28,14 +28,30 @@ const exhaustedFor = 1e9
 // transport takes a TCP or UDP packet through flow table and service table.
 func (p *Pipeline) transport(f *xdp.Frame) {
 	flow, d, ok := p.Flows.Lookup(&p.in.Tuple)
-	if ok && flow.Reusable(d, p.in.TCPFlags) {
+	if ok && p.opensAnew(flow, d) {
 		p.Flows.Remove(flow)
 		ok = false
 	}
-	if ok && p.along(f, flow, d, reason.Established) {
-		return
+	switch {
+	case !ok:
+		p.first(f)
+	case p.along(f, flow, d, reason.Established):
+	case d == conntrack.Reply:
+		// The last words of a backend that is no longer one. The service table does not know them, and the kernel, to which
+		// they would go, must not send them on untranslated.
+		p.drop(f, reason.NoFlow)
+	default:
+		p.first(f)
 	}
-	p.first(f)
+}
+
+// opensAnew reports whether the packet is the SYN of a new connection on the ports of a flow that is over, or whose backend
+// takes no more connections.
+func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
+	if p.in.Proto != packet.ProtoTCP || !opens(p.in.TCPFlags) {
+		return false
+	}
+	return flow.Reusable(d, p.in.TCPFlags) || d == conntrack.Forward && !p.serves(flow)
 }
 
 // along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any longer.
@@ -84,11 +100,20 @@ func (p *Pipeline) lookup(dst packet.Addr) *fib.NextHop {
 // finish its work; those of other protocols only while it serves, because they have no end of their own and a client that
 // keeps sending would never get to another one.
 func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
-	if p.in.Proto == packet.ProtoTCP {
-		return true
+	return flow.Tuple(conntrack.Forward).Proto == packet.ProtoTCP || p.serves(flow)
+}
+
+// serves reports whether the address that a flow was opened to still belongs to its service port, and the flow's backend
+// is one of that port which is up. (An endpoint that is published although it is not ready does not count as serving.)
+func (p *Pipeline) serves(flow *conntrack.Flow) bool {
+	m := flow.Meta()
+	b := p.snap.NAT.BackendByID(m.Backend)
+	if b == nil || b.Down || !b.Endpoint.Serving && !b.Endpoint.Ready {
+		return false
 	}
-	b := p.snap.NAT.BackendByID(flow.Meta().Backend)
-	return b != nil && b.Endpoint.Serving && !b.Down
+	forward := flow.Tuple(conntrack.Forward)
+	port := p.snap.NAT.Decide(&forward, p.fromNode).Port
+	return port != nil && port.ID == m.Service
 }
 
 // first deals with the first packet of what may become a flow.
@@ -119,10 +144,9 @@ func opens(flags uint8) bool {
 	return flags&(packet.TCPSyn|packet.TCPAck|packet.TCPRst|packet.TCPFin) == packet.TCPSyn
 }
 
-// open makes a flow for the packet and sends it on.
+// open makes a flow for the packet and sends it on. A packet that cannot leave makes none.
 func (p *Pipeline) open(f *xdp.Frame, d *nat.Decision) {
-	if why, ok := p.reachable(d.Backend.Addr); !ok {
-		p.drop(f, why)
+	if !p.mayLeave(f, p.hops.At(p.hops.Find(d.Backend.Addr))) {
 		return
 	}
 	flow, dir, why := p.insert(d)
@@ -135,19 +159,6 @@ func (p *Pipeline) open(f *xdp.Frame, d *nat.Decision) {
 		// packet starts anew.
 		p.drop(f, reason.NoFlow)
 	}
-}
-
-// reachable says whether there is a way to a backend at all; without one, no flow is made.
-func (p *Pipeline) reachable(addr packet.Addr) (reason.Reason, bool) {
-	switch p.hops.At(p.hops.Find(addr)).State {
-	case fib.NoRoute:
-		return reason.NoRoute, false
-	case fib.Local:
-		return reason.LocalBackend, false
-	case fib.NotAttached:
-		return reason.NotAttached, false
-	}
-	return reason.Unknown, true
 }
 
 // insert adds the flow of a decision, and finds its source port where the source is rewritten.
@@ -170,13 +181,21 @@ func (p *Pipeline) insert(d *nat.Decision) (*conntrack.Flow, conntrack.Direction
 
 // masqueradeInstead turns a decision that keeps the source into one that rewrites it; false when there is no address for it.
 func (p *Pipeline) masqueradeInstead(d *nat.Decision) bool {
+	addr, ok := p.ownAddr()
+	if ok {
+		d.SNAT, d.SNATAddr = true, addr
+	}
+	return ok
+}
+
+// ownAddr returns the gateway's own address of the packet's family.
+func (p *Pipeline) ownAddr() (packet.Addr, bool) {
 	for _, a := range p.snap.NAT.SNATAddrs() {
 		if addr := packet.AddrFrom(a); addr.Is4() == p.in.Tuple.Dst.Is4() {
-			d.SNAT, d.SNATAddr = true, addr
-			return true
+			return addr, true
 		}
 	}
-	return false
+	return packet.Addr{}, false
 }
 
 // insertSNAT tries the source ports of the pool until one is free towards the backend. The table itself knows which are

@@ -11,6 +11,8 @@ import (
 // translated, and the rest is dropped for a service address and the kernel's otherwise.
 func (p *Pipeline) icmp(f *xdp.Frame) {
 	switch {
+	case isNeighbourDiscovery(&p.in):
+		p.punt(f) // also for a service address: who answers for it on the link is the kernel's to say
 	case p.in.ICMPError:
 		p.icmpError(f)
 	case p.in.IsEcho() && p.snap.NAT.IsServiceAddr(p.in.Tuple.Dst):
@@ -18,6 +20,11 @@ func (p *Pipeline) icmp(f *xdp.Frame) {
 	default:
 		p.unmatched(f)
 	}
+}
+
+// isNeighbourDiscovery reports whether the packet is one of router and neighbour discovery or a redirect (RFC 4861).
+func isNeighbourDiscovery(in *packet.Info) bool {
+	return in.Family == 6 && in.ICMPType >= 133 && in.ICMPType <= 137
 }
 
 // echo answers an echo request by the way it came.
@@ -46,7 +53,8 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 	}
 	key := p.quote.Tuple.Reverse()
 	flow, d, ok := p.Flows.Lookup(&key)
-	if !ok {
+	// An error goes to whoever has sent the quoted packet: to us, from the address that the packet shows. One that does not is forged.
+	if !ok || p.in.Tuple.Dst != p.quote.Tuple.Src {
 		p.unrelated(f, reason.UnrelatedICMP)
 		return
 	}
@@ -92,12 +100,24 @@ func (p *Pipeline) unrelated(f *xdp.Frame, why reason.Reason) {
 
 // reject answers with port unreachable, from the address that the packet was sent to.
 func (p *Pipeline) reject(f *xdp.Frame, why reason.Reason) {
-	p.answerError(f, packet.PortUnreachable, 0, why)
+	p.answerError(f, packet.PortUnreachable, p.in.Tuple.Dst, 0, why)
 }
 
-// answerError turns the packet into an ICMP error about itself and sends it back by the way it came, from the address that
-// the packet was sent to. Where no error may or can be sent the packet is dropped.
-func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, mtu uint16, why reason.Reason) {
+// errorAddr is the source of errors about packets that cannot leave: the service address that the client speaks to, or our own
+// address where the packet is for somebody else, as a backend's reply with its source kept is.
+func (p *Pipeline) errorAddr() packet.Addr {
+	if p.snap.NAT.IsServiceAddr(p.in.Tuple.Dst) {
+		return p.in.Tuple.Dst
+	}
+	if own, ok := p.ownAddr(); ok {
+		return own
+	}
+	return p.in.Tuple.Dst
+}
+
+// answerError turns the packet into an ICMP error about itself, from src, and sends it back by the way it came. Where no
+// error may or can be sent the packet is dropped.
+func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, src packet.Addr, mtu uint16, why reason.Reason) {
 	if !packet.MayAnswer(f.Bytes(), &p.in) {
 		p.drop(f, why)
 		return
@@ -106,7 +126,7 @@ func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, mtu uint16, why rea
 		p.drop(f, reason.RateLimited)
 		return
 	}
-	start, end, ok := packet.BuildError(f.Buf, f.Start, f.End, &p.in, e, p.in.Tuple.Dst, mtu)
+	start, end, ok := packet.BuildError(f.Buf, f.Start, f.End, &p.in, e, src, mtu)
 	if !ok {
 		p.drop(f, why)
 		return

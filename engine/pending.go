@@ -30,18 +30,19 @@ type waiting struct {
 	hop    packet.Addr // the neighbour's address
 	dst    packet.Addr // the packet's destination: the route may change meanwhile
 	until  int64
+	asked  bool // the request to resolve hop was taken
 }
 
 // hold keeps a rewritten frame until its neighbour is known, and asks for that.
 func (p *Pipeline) hold(f *xdp.Frame, hop *fib.NextHop) {
-	// A request that is turned away is made again with the next packet, or at the next retry.
-	p.NextHops.Resolve(*hop)
+	// A request that is turned away is made again with the next packet, and at every retry.
+	asked := p.NextHops.Resolve(*hop)
 	if p.pending.n == maxPending || p.pending.count(hop.Gateway) >= maxPendingPerHop {
 		p.drop(f, reason.NeighbourQueueFull)
 		return
 	}
 	p.pending.frames[p.pending.n] = waiting{frame: *f, l3: p.in.L3, tagged: p.in.VLANs > 0,
-		hop: hop.Gateway, dst: p.in.Tuple.Dst, until: p.now + maxPendingTime}
+		hop: hop.Gateway, dst: p.in.Tuple.Dst, until: p.now + maxPendingTime, asked: asked}
 	p.pending.n++
 	if p.explain != nil {
 		p.explain.held(hop)
@@ -65,7 +66,7 @@ func (p *Pipeline) retryPending() {
 	kept := 0
 	for i := range p.pending.n {
 		w := &p.pending.frames[i]
-		if (changed && p.sendWaiting(w)) || p.giveUp(w) {
+		if ((changed || !w.asked) && p.sendWaiting(w)) || p.giveUp(w) {
 			continue
 		}
 		p.pending.frames[kept] = *w
@@ -75,9 +76,12 @@ func (p *Pipeline) retryPending() {
 	p.pending.n = kept
 }
 
-// sendWaiting sends a frame whose neighbour is known now.
+// sendWaiting sends a frame whose neighbour is known now. For one that is not it asks, unless that has been done.
 func (p *Pipeline) sendWaiting(w *waiting) bool {
 	hop := p.hops.Lookup(w.dst)
+	if hop.State == fib.Incomplete && (!w.asked || hop.Gateway != w.hop) {
+		w.hop, w.asked = hop.Gateway, p.NextHops.Resolve(hop)
+	}
 	if hop.State != fib.Ready {
 		return false
 	}

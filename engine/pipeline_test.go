@@ -104,14 +104,22 @@ type bed struct {
 	snap     *control.Snapshot
 	hops     *fib.Snapshot
 	resolved []fib.NextHop
+	refuse   bool // turn requests to resolve away
 	punted   [][]byte
 	puntFull bool
 	now      int64
 	counters Counters
 }
 
-func (b *bed) Current() *fib.Snapshot     { return b.hops }
-func (b *bed) Resolve(h fib.NextHop) bool { b.resolved = append(b.resolved, h); return true }
+func (b *bed) Current() *fib.Snapshot { return b.hops }
+
+func (b *bed) Resolve(h fib.NextHop) bool {
+	if !b.refuse {
+		b.resolved = append(b.resolved, h)
+	}
+	return !b.refuse
+}
+
 func (b *bed) Punt(_ int, frame []byte) bool {
 	if !b.puntFull {
 		b.punted = append(b.punted, append([]byte(nil), frame...))

@@ -35,12 +35,12 @@ func (p *Pipeline) mayLeave(f *xdp.Frame, hop *fib.NextHop) bool {
 		return false
 	}
 	if p.in.TTL <= 1 {
-		p.answerError(f, packet.TimeExceeded, 0, reason.TTLExceeded)
+		p.answerError(f, packet.TimeExceeded, p.errorAddr(), 0, reason.TTLExceeded)
 		return false
 	}
 	if p.in.End-p.in.L3 > hop.MTU {
 		if p.in.DF {
-			p.answerError(f, packet.TooBig, uint16(min(hop.MTU, 0xffff)), reason.TooBig)
+			p.answerError(f, packet.TooBig, p.errorAddr(), uint16(min(hop.MTU, 0xffff)), reason.TooBig)
 		} else {
 			p.drop(f, reason.TooBig)
 		}
