@@ -3,6 +3,7 @@ package conntrack
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 )
 
@@ -15,16 +16,22 @@ func NewOnHeap(o Options, buckets, patience int) *Table {
 	return t
 }
 
+// OnStep makes the table call pause at the places where the order of goroutines matters.
+func (t *Table) OnStep(pause func()) { t.pause = pause }
+
+// Address returns where the flows lie.
+func (t *Table) Address() uint64 { return uint64(reflect.ValueOf(t.flows).Pointer()) }
+
 // HashOf returns the table's hash of a tuple in words.
 func (t *Table) HashOf(k *[5]uint64) uint64 { return t.hash(k) }
 
 // Check holds a table that nobody is using to its invariants: every live flow is in the chains of both its tuples and once
 // only, nothing else is in any chain, no two live flows share a tuple, and every flow's memory is in exactly one place.
 func (t *Table) Check() error {
-	c := checker{t: t, place: make([]string, len(t.flows)), owner: map[[5]uint64]uint32{}}
+	c := checker{t: t, place: make([]string, t.fresh.Load()), owner: map[[5]uint64]uint32{}}
 	c.chains()
 	liveFlows := 0
-	for n := range t.flows {
+	for n := range c.place {
 		if status(t.flows[n].status.Load()).life() == live {
 			liveFlows++
 			c.put(uint32(n), "live")

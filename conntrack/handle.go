@@ -145,7 +145,9 @@ func (h *Handle) kill(f *Flow) bool {
 		}
 	}
 	h.t.live.Add(-1)
+	h.t.step()
 	h.t.take(f, Forward)
+	h.t.step()
 	h.t.take(f, Reply)
 	h.retire(f)
 	return true

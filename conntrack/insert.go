@@ -52,10 +52,12 @@ func (h *Handle) Insert(fwd, reply *packet.Tuple, m Meta) (*Flow, Direction, Res
 func (h *Handle) conflict(keys *[2][5]uint64) (*Flow, Direction, Result) {
 	for {
 		other, _ := h.find(&keys[Reply])
+		h.t.step()
 		if f, d := h.find(&keys[Forward]); f != nil {
 			h.bump(exists)
 			return f, d, Exists
 		}
+		h.t.step()
 		switch {
 		case other == nil && keys[Forward] != keys[Reply]:
 			return nil, 0, Inserted
@@ -93,10 +95,12 @@ func (h *Handle) publish(f *Flow) bool {
 		h.abandon(f, 0, 0)
 		return false
 	}
+	h.t.step()
 	if !h.put(f, first.Other()) {
 		h.abandon(f, first, 1)
 		return false
 	}
+	h.t.step()
 	if !f.status.CompareAndSwap(st, uint32(status(st).with(live))) {
 		h.abandon(f, first, 2)
 		return false

@@ -14,9 +14,10 @@ import (
 // MaxFlowsLimit is the largest size of a table: links have room for this many flows and their two directions.
 const MaxFlowsLimit = 1 << 28
 
-// spareFlows is what a table has beyond MaxFlows, plus an eighth: dead flows that wait for their grace period and flows in the
-// handles' caches must not make a table look full.
-const spareFlows = 4096
+// spareFlows is what a table has beyond MaxFlows, plus an eighth: dead flows that wait for their grace period, perhaps
+// until the kernel lets a worker run again that it stopped in the middle of a batch, and flows in the handles' caches
+// must not make a table look full. Memory for them is reserved, not taken.
+const spareFlows = 16384
 
 // Options configures a table.
 type Options struct {
@@ -36,6 +37,7 @@ type Table struct {
 	tick     int64
 	max      int64
 	patience int
+	pause    func() // nil but in tests, see step
 
 	due []atomic.Int64 // per block of flows: no flow in it expires before this time
 
