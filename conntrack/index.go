@@ -20,8 +20,8 @@ func (t *Table) entry(l link) (*Flow, Direction) {
 	return &t.flows[l>>2], Direction(l>>1) & 1
 }
 
-// hash mixes the words of a tuple with the seed: folded 64x64 multiplications, two of them in parallel. It takes a
-// fifth of the time of packet.Tuple.Hash (BenchmarkHash), whose values need to be equal on all machines; these do not.
+// hash mixes the words of a tuple with the seed: folded 64x64 multiplications, two of them in parallel. It takes
+// half the time of packet.Tuple.Hash (BenchmarkHash), whose values need to be equal on all machines; these do not.
 func (t *Table) hash(k *[5]uint64) uint64 {
 	a := fold(k[0]^t.seed[0], k[1]^t.seed[1])
 	b := fold(k[2]^t.seed[2], k[3]^t.seed[3])
