@@ -1,35 +1,27 @@
 package packet_test
 
 import (
-	"net/netip"
+	"fmt"
 	"testing"
 
 	"sluice/xdp/packet"
 )
 
-func addr(s string) packet.Addr { return packet.AddrFrom(netip.MustParseAddr(s)) }
-
-func tuple(proto uint8, src string, sport uint16, dst string, dport uint16) packet.Tuple {
-	return packet.Tuple{Src: addr(src), Dst: addr(dst), SrcPort: sport, DstPort: dport, Proto: proto}
+type kind struct {
+	name  string
+	frame []byte
 }
 
 // kinds are frames of 60 bytes or little more, as flows of small packets send them.
-func kinds() []struct {
-	name  string
-	frame []byte
-} {
-	build := func(s packet.Spec) []byte { return packet.Build(make([]byte, 256), &s) }
-	const c, v, c6, v6 = "192.0.2.10", "203.0.113.5", "2001:db8::10", "2001:db8:f::5"
-	return []struct {
-		name  string
-		frame []byte
-	}{
-		{"udp4", build(packet.Spec{Tuple: tuple(packet.ProtoUDP, c, 40000, v, 53), Payload: make([]byte, 18)})},
-		{"tcp4", build(packet.Spec{Tuple: tuple(packet.ProtoTCP, c, 40000, v, 80), Payload: make([]byte, 6)})},
-		{"udp6", build(packet.Spec{Tuple: tuple(packet.ProtoUDP, c6, 40000, v6, 53)})},
-		{"tcp6", build(packet.Spec{Tuple: tuple(packet.ProtoTCP, c6, 40000, v6, 80)})},
-		{"udp4 in vlan", build(packet.Spec{VLAN: 7, Tuple: tuple(packet.ProtoUDP, c, 40000, v, 53), Payload: make([]byte, 18)})},
-		{"echo4", build(packet.Spec{Tuple: tuple(packet.ProtoICMP, c, 7777, v, 7777), ICMPType: packet.ICMPEcho})},
+func kinds() []kind {
+	return []kind{
+		{"udp4", build(packet.Spec{Tuple: tuple4(udp), Payload: make([]byte, 18)})},
+		{"tcp4", build(packet.Spec{Tuple: tuple4(tcp), Payload: make([]byte, 6)})},
+		{"udp6", build(packet.Spec{Tuple: tuple6(udp)})},
+		{"tcp6", build(packet.Spec{Tuple: tuple6(tcp)})},
+		{"vlan", build(packet.Spec{VLAN: 7, Tuple: tuple4(udp), Payload: make([]byte, 14)})},
+		{"echo4", build(packet.Spec{Tuple: tuple4(icmp4), ICMPType: packet.ICMPEcho})},
+		{"hopbyhop", ipv6(0, join(hopByHop(udp), udpHeader())...)},
 	}
 }
 
@@ -46,16 +38,40 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func BenchmarkSum(b *testing.B) {
-	for _, size := range []struct {
-		name string
-		n    int
-	}{{"20", 20}, {"64", 64}, {"577", 577}, {"1460", 1460}} {
-		b.Run("bytes="+size.name, func(b *testing.B) {
-			data := make([]byte, size.n)
-			b.SetBytes(int64(size.n))
+	for _, size := range []int{20, 64, 577, 1460} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			data := make([]byte, size)
+			b.SetBytes(int64(size))
 			for b.Loop() {
 				packet.Sum(data, 0)
 			}
 		})
+	}
+}
+
+// TestNothingAllocates covers what runs for a packet: parsing, sums, and the building of answers.
+func TestNothingAllocates(t *testing.T) {
+	buf := make([]byte, 2048)
+	spec := packet.Spec{Tuple: tuple4(udp), Payload: []byte("abc")}
+	echo := packet.Spec{Tuple: tuple6(icmp6), ICMPType: packet.ICMPv6Echo}
+	var in, quote packet.Info
+	sound := true
+	n := testing.AllocsPerRun(100, func() {
+		frame := packet.Build(buf[128:], &spec)
+		packet.Parse(frame, &in)
+		packet.DecrementTTL(frame, &in)
+		sound = sound && packet.VerifyL4(frame, &in) && packet.VerifyIP(frame, &in) && !packet.IsPartial(frame, &in) &&
+			packet.MayAnswer(frame, &in)
+		start, end, ok := packet.BuildError(buf, 128, 128+len(frame), &in, packet.TooBig, in.Tuple.Dst, 1400)
+		sound = sound && ok && packet.Parse(buf[start:end], &in) == packet.OK &&
+			packet.ParseQuote(buf[start:end], &in, &quote) == packet.OK
+
+		frame = packet.Build(buf, &echo)
+		packet.Parse(frame, &in)
+		packet.EchoReply(frame, &in)
+		packet.Complete(frame, &in)
+	})
+	if n != 0 || !sound {
+		t.Errorf("%v allocations; all went well: %v", n, sound)
 	}
 }
