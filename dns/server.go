@@ -1,0 +1,146 @@
+package dns
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/dns/zone"
+)
+
+// Options of a Server. The zero value of a field has a default, but for Listen.
+type Options struct {
+	Listen         netip.AddrPort // address of both UDP and TCP; port 0 takes one that is free for both
+	Sockets        int            // UDP sockets, each with its reader; default: one for each core
+	MaxConnections int            // TCP connections at once; default 1024
+	IdleTimeout    time.Duration  // for a query on a TCP connection to arrive as a whole; default 10 s
+	WriteTimeout   time.Duration  // for a TCP client to take a reply; default 5 s
+	Log            *slog.Logger   // default: slog.Default()
+}
+
+// closeGrace is how long Close lets connections finish the reply that they are at.
+const closeGrace = 2 * time.Second
+
+func (o *Options) defaults() {
+	if o.Sockets <= 0 {
+		o.Sockets = runtime.GOMAXPROCS(0)
+	}
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 1024
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 10 * time.Second
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+}
+
+// Server answers on ordinary sockets, UDP and TCP. It answers every query with a server failure until SetZones is called.
+//
+// Concurrency: all methods may be called by any goroutine at any time. Each query sees the zones of one SetZones.
+type Server struct {
+	opts    Options
+	zones   atomic.Pointer[zone.Zones]
+	udp     []*udpReader
+	tcp     *tcpListener
+	running sync.WaitGroup
+	close   sync.Once
+	failed  error // of close
+}
+
+// Open binds the sockets and starts to answer. Close ends it.
+func Open(opts Options) (*Server, error) {
+	opts.defaults()
+	s := &Server{opts: opts}
+	// With port 0 UDP picks a port that may be taken for TCP.
+	attempts := 1
+	if opts.Listen.Port() == 0 {
+		attempts = 10
+	}
+	var err error
+	for range attempts {
+		if err = s.bind(); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range s.udp {
+		s.running.Go(r.run)
+	}
+	s.running.Go(s.tcp.run)
+	return s, nil
+}
+
+// bind opens all sockets, or none.
+func (s *Server) bind() (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.closeSockets())
+			s.udp, s.tcp = nil, nil
+		}
+	}()
+	at := s.opts.Listen
+	for range s.opts.Sockets {
+		r, err := openUDP(s, at)
+		if err != nil {
+			return fmt.Errorf("listening on udp %v: %w", at, err)
+		}
+		s.udp = append(s.udp, r)
+		at = netip.AddrPortFrom(at.Addr(), r.port())
+	}
+	if s.tcp, err = openTCP(s, at); err != nil {
+		return fmt.Errorf("listening on tcp %v: %w", at, err)
+	}
+	return nil
+}
+
+// Addr returns the address that the server listens on.
+func (s *Server) Addr() netip.AddrPort {
+	return netip.AddrPortFrom(s.opts.Listen.Addr(), s.udp[0].port())
+}
+
+// SetZones replaces the zones.
+func (s *Server) SetZones(z *zone.Zones) { s.zones.Store(z) }
+
+// Close stops the server: no query is taken any more, and replies under way are finished within a grace of 2 s. It may be
+// called twice.
+func (s *Server) Close() error {
+	s.close.Do(func() {
+		s.failed = s.closeSockets()
+		s.tcp.drain(closeGrace)
+		s.running.Wait()
+	})
+	return s.failed
+}
+
+func (s *Server) closeSockets() error {
+	var errs []error
+	for _, r := range s.udp {
+		errs = append(errs, r.conn.Close())
+	}
+	if s.tcp != nil {
+		errs = append(errs, s.tcp.listener.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// transient reports whether a socket goes on after an error. It waits a little, since such errors come in floods.
+func transient(err error) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	time.Sleep(time.Millisecond)
+	return true
+}
