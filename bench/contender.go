@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/bench/traffic"
+	"sluice/xdp"
 )
 
 // Contender is one way through the gateway.
@@ -120,4 +121,15 @@ func (b *Bed) run(name string, args ...string) error {
 		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 	}
 	return nil
+}
+
+// All returns every contender of the first comparison, the limits first.
+func All(binary string) []Contender {
+	return append(Kernel(),
+		AFXDP(xdp.ModeNative),
+		AFXDP(xdp.ModeGeneric),
+		Sluice(binary, xdp.DriverAFXDP, xdp.ModeNative),
+		Sluice(binary, xdp.DriverAFXDP, xdp.ModeGeneric),
+		Sluice(binary, xdp.DriverAsavie, xdp.ModeNative),
+	)
 }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"sluice/config"
+)
+
+func newCheck() *cobra.Command {
+	var path string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check -c FILE|DIR",
+		Short: "Validate a topology and print what it resolves to, or every fault",
+		Args:  cobra.NoArgs,
+		RunE: action(func(cmd *cobra.Command, _ []string) error {
+			t, err := config.Load(path)
+			var faults config.Faults
+			if err != nil && !errors.As(err, &faults) {
+				return err
+			}
+			report, print := config.NewReport(t, faults), (*config.Report).Text
+			if asJSON {
+				print = (*config.Report).JSON
+			}
+			if err := print(report, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			if !report.OK {
+				return &failure{} // the faults have been printed
+			}
+			return nil
+		}),
+	}
+	configFlag(cmd, &path)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}

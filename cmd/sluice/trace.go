@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"sluice/config"
+	"sluice/engine"
+)
+
+func newTrace() *cobra.Command {
+	var path, from, src, dst, flow string
+	var spec engine.TraceSpec
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "trace -c FILE --src A:P --dst A:P --proto tcp",
+		Short: "Run one packet through the compiled engine, offline, and say what happens and why",
+		Long: "Trace needs neither root nor a network. --from says where the packet comes in: external, pod, or node for a process of\n" +
+			"the gateway itself. Whether its source counts as a pod is decided by gateway.pod_cidrs alone, as on the wire.",
+		Args: cobra.NoArgs,
+		RunE: action(func(cmd *cobra.Command, _ []string) error {
+			if err := traceFlags(&spec, from, src, dst, flow); err != nil {
+				return err
+			}
+			t, err := config.Load(path)
+			if err != nil {
+				return err
+			}
+			result, err := engine.Trace(t, spec)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+			}
+			return printTrace(cmd.OutOrStdout(), result)
+		}),
+	}
+	configFlag(cmd, &path)
+	jsonFlag(cmd, &asJSON)
+	f := cmd.Flags()
+	f.StringVar(&from, "from", "external", "external, pod or node")
+	f.StringVar(&src, "src", "", "source, such as 198.18.0.50:40000 or [2001:db8::50]:40000")
+	f.StringVar(&dst, "dst", "", "destination, likewise")
+	f.StringVar(&spec.Proto, "proto", "tcp", "tcp, udp or icmp (the source port is then the identifier)")
+	f.StringVar(&spec.Flags, "flags", "", "TCP flags, separated by commas (default syn, or ack with --flow established)")
+	f.StringVar(&flow, "flow", "new", "new, or established: the packet follows one that has opened its flow")
+	for _, name := range []string{"src", "dst"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag was defined above
+		}
+	}
+	return cmd
+}
+
+// traceFlags checks the command line and completes the spec from it.
+func traceFlags(spec *engine.TraceSpec, from, src, dst, flow string) (err error) {
+	switch spec.From = engine.Origin(from); spec.From {
+	case engine.FromExternal, engine.FromPod, engine.FromNode:
+	default:
+		return usagef("--from %q: must be external, pod or node", from)
+	}
+	if spec.Src, err = netip.ParseAddrPort(src); err != nil {
+		return usagef("--src %q: must be an address and a port such as 198.18.0.50:40000", src)
+	}
+	if spec.Dst, err = netip.ParseAddrPort(dst); err != nil {
+		return usagef("--dst %q: must be an address and a port such as 198.19.0.20:80", dst)
+	}
+	switch flow {
+	case "new":
+	case "established":
+		spec.Established = true
+		if spec.Flags == "" {
+			spec.Flags = "ack"
+		}
+	default:
+		return usagef("--flow %q: must be new or established", flow)
+	}
+	return nil
+}
+
+// printTrace prints the steps and the verdict for people.
+func printTrace(w io.Writer, r *engine.TraceResult) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range r.Steps {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Stage, s.Result, s.Why)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nverdict     %s (%s)\n", r.Verdict, r.Reason)
+	for _, line := range [][2]string{
+		{"service", r.Service}, {"backend", r.Backend}, {"candidates", strings.Join(r.Candidates, " ")}, {"source", r.SNATSource},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "%-11s %s\n", line[0], line[1])
+		}
+	}
+	return nil
+}
