@@ -17,6 +17,7 @@ import (
 	"sluice/engine/admin"
 	"sluice/engine/control"
 	"sluice/engine/fib"
+	"sluice/engine/health"
 	"sluice/engine/metrics"
 	"sluice/engine/punt"
 	"sluice/nat"
@@ -64,6 +65,7 @@ type appliance struct {
 
 	nextHops   *fib.Watcher
 	flows      *conntrack.Table
+	health     *health.Monitor
 	controller *control.Controller
 	sockets    *xdp.Sockets
 	punt       *punt.Set
@@ -128,11 +130,18 @@ func (a *appliance) openFlows() (err error) {
 
 // control builds the first snapshot, and follows changes of health from then on.
 func (a *appliance) control(ctx context.Context) (err error) {
-	a.controller, err = control.New(a.topology, control.Options{Keep: a.nextHops.Keep, Log: a.log})
+	a.health = health.New(health.Options{OnChange: func() { a.controller.Notify() }, Log: a.log})
+	a.controller, err = control.New(a.topology, control.Options{
+		Down:    a.health.Down,
+		Targets: func(t *topology.Topology) error { return a.health.SetTargets(health.Targets(t)) },
+		Keep:    a.nextHops.Keep,
+		Log:     a.log,
+	})
 	if err != nil {
 		return err
 	}
 	a.background(ctx, a.controller.Run)
+	a.background(ctx, a.health.Run)
 	return nil
 }
 

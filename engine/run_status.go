@@ -148,12 +148,13 @@ func (s status) Endpoints() []admin.Endpoint {
 }
 
 // healthOf says how a backend does in its health checks, and why.
-func (s status) healthOf(p *nat.Port, b *nat.Backend) (health, why string) {
+func (s status) healthOf(p *nat.Port, b *nat.Backend) (result, why string) {
+	state, ok := s.health.State(p.Service.Key(), p.Name, b.AddrPort)
 	switch {
-	case p.Service.HealthCheck == nil:
+	case !ok:
 		return admin.HealthUnchecked, ""
-	case b.Down:
-		return admin.HealthDown, ""
+	case state.Up:
+		return admin.HealthUp, state.Reason
 	}
-	return admin.HealthUp, ""
+	return admin.HealthDown, state.Reason
 }

@@ -93,7 +93,7 @@ type Endpoint struct {
 	Terminating bool           `json:"terminating"`
 	Weight      int            `json:"weight"`
 	Health      string         `json:"health"`           // HealthUp, HealthDown or HealthUnchecked
-	Reason      string         `json:"reason,omitempty"` // why it is down, or what the last check said
+	Reason      string         `json:"reason,omitempty"` // of the last failed check, kept after the recovery
 }
 
 // The values of Endpoint.Health.

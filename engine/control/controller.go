@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -24,10 +25,10 @@ type Classifier interface {
 
 // Options is what a Controller works with.
 type Options struct {
-	Down     Down                        // nil: all endpoints pass
-	Targets  func(t *topology.Topology)  // told of each new topology, for its health checks; may be nil
-	Keep     func(backends []netip.Addr) // told of the backends' addresses, to keep their next hops alive; may be nil
-	Interval time.Duration               // DefaultInterval when 0
+	Down     Down                             // nil: all endpoints pass
+	Targets  func(t *topology.Topology) error // told of each new topology, for its health checks; may be nil
+	Keep     func(backends []netip.Addr)      // told of the backends' addresses, to keep their next hops alive; may be nil
+	Interval time.Duration                    // DefaultInterval when 0
 	Log      *slog.Logger
 }
 
@@ -66,11 +67,25 @@ func (c *Controller) Connect(cl Classifier) {
 func (c *Controller) Apply(t *topology.Topology) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.publish(t); err != nil {
+	if err := c.setTargets(t); err != nil {
 		return err
 	}
-	if c.Targets != nil {
-		c.Targets(t)
+	if err := c.publish(t); err != nil {
+		if old := c.Current(); old != nil {
+			err = errors.Join(err, c.setTargets(old.Topology))
+		}
+		return err
+	}
+	return nil
+}
+
+// setTargets says which endpoints are to be checked.
+func (c *Controller) setTargets(t *topology.Topology) error {
+	if c.Targets == nil {
+		return nil
+	}
+	if err := c.Targets(t); err != nil {
+		return fmt.Errorf("health checks: %w", err)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func TestRulesGrowBeforeAndShrinkAfter(t *testing.T) {
 	var targets *topology.Topology
 	c := newController(t, topologyOf(serviceOn("old", "198.19.0.10", "198.18.1.11")), control.Options{
 		Keep:    func(a []netip.Addr) { kept = a },
-		Targets: func(t *topology.Topology) { targets = t },
+		Targets: func(t *topology.Topology) error { targets = t; return nil },
 	})
 	f := &classifier{c: c}
 	c.Connect(f)
@@ -116,7 +116,10 @@ func TestRulesGrowBeforeAndShrinkAfter(t *testing.T) {
 }
 
 func TestFailedRulesChangeNothing(t *testing.T) {
-	c := newController(t, topologyOf(serviceOn("old", "198.19.0.10", "198.18.1.11")), control.Options{})
+	var targets *topology.Topology
+	c := newController(t, topologyOf(serviceOn("old", "198.19.0.10", "198.18.1.11")), control.Options{
+		Targets: func(t *topology.Topology) error { targets = t; return nil },
+	})
 	f := &classifier{c: c, err: errors.New("no room")}
 	c.Connect(f)
 	before := c.Current()
@@ -125,6 +128,9 @@ func TestFailedRulesChangeNothing(t *testing.T) {
 	}
 	if c.Current() != before {
 		t.Error("published all the same")
+	}
+	if targets != before.Topology {
+		t.Error("the health checks are those of the topology that was refused")
 	}
 }
 
