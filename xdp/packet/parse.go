@@ -185,6 +185,11 @@ func parseIPv6(frame []byte, in *Info, how extent) Status {
 	in.Proto, in.TTL = b[6], b[7]
 	in.Tuple.Src = Addr{binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])}
 	in.Tuple.Dst = Addr{binary.BigEndian.Uint64(b[24:]), binary.BigEndian.Uint64(b[32:])}
+	if in.Tuple.Src.Is4() || in.Tuple.Dst.Is4() {
+		// No packet has an IPv4-mapped address (RFC 4291 section 2.5.5.2 has them for nodes to hold IPv4 addresses in, as Addr
+		// does): a forged one would pass for a packet of an IPv4 flow.
+		return Malformed
+	}
 	in.L4, in.End = in.L3+IPv6Len, in.L3+total
 	if isExtension(in.Proto) {
 		if s := skipExtensions(frame, in); s != OK {

@@ -223,6 +223,8 @@ func TestParseRefuses(t *testing.T) {
 		{"version 4 in an ipv6 frame", put(udp6(), 14, 0x40), packet.Malformed},
 		{"payload length beyond the frame", put(udp6(), 18, 0, 12), packet.Malformed},
 		{"ipv6 udp length beyond the packet", put(udp6(), 58, 0, 12), packet.Malformed},
+		{"ipv4-mapped source", put(udp6(), 22, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 10), packet.Malformed},
+		{"ipv4-mapped destination", put(udp6(), 38, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 203, 0, 113, 5), packet.Malformed},
 		{"jumbogram", put(udp6(), 18, 0, 0), packet.Malformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
