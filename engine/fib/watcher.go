@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,7 +116,7 @@ func (w *Watcher) read() {
 	for {
 		messages, _, err := w.socket.Receive()
 		if err != nil {
-			if errors.Is(err, os.ErrClosed) || !w.send(change{stale: allKinds}) {
+			if w.closing() || !w.send(change{stale: allKinds}) {
 				return
 			}
 			if !errors.Is(err, unix.ENOBUFS) { // that one says that changes were lost; anything else must not spin
@@ -131,6 +130,16 @@ func (w *Watcher) read() {
 				return
 			}
 		}
+	}
+}
+
+// closing reports whether Close has been called.
+func (w *Watcher) closing() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
 	}
 }
 
