@@ -113,7 +113,7 @@ func TestCheckers(t *testing.T) {
 		{"http 503", "http", "/bad", web, "503"},
 		{"http refuses", "http", "/ok", refused(t), "connection refused"},
 		{"http silent", "http", "/ok", listen(t, silent), "timeout"},
-		{"http hangs up", "http", "/ok", listen(t, func(c net.Conn) { c.Close() }), "E"},
+		{"http hangs up", "http", "/ok", listen(t, func(c net.Conn) { c.Close() }), "Get"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
