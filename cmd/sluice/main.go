@@ -88,7 +88,7 @@ func newRoot() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return usagef("which command?") },
 		Args: cobra.NoArgs,
 	}
-	root.AddCommand(newRun(), newCheck(), newTrace(), newDemo(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newTrace(), newDig(), newDNS(), newDemo(), newVersion())
 	return root
 }
 
