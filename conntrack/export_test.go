@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"sync/atomic"
+
+	"sluice/xdp/packet"
 )
 
 // NewOnHeap returns a table on ordinary Go memory with so many buckets: the race detector watches only the Go heap, and
@@ -115,5 +117,34 @@ func (c *checker) list(head uint32, n int, where string) {
 		}
 		c.put(head, where)
 		head = c.t.flows[head].free.Load()
+	}
+}
+
+// HalfInsert does an insert of absent tuples up to the linking of so many entries (1 or 2), and returns what does the rest
+// of it: false when the flow did not come alive.
+func (h *Handle) HalfInsert(fwd, reply *packet.Tuple, linked int) (finish func() bool) {
+	keys := [2][5]uint64{fwd.Words(), reply.Words()}
+	f := h.allocate()
+	h.prepare(f, &keys, Meta{})
+	st := status(f.status.Load())
+	first := Forward
+	if less(&keys[Reply], &keys[Forward]) {
+		first = Reply
+	}
+	for d, n := first, 0; n < linked; d, n = d.Other(), n+1 {
+		h.put(f, d)
+	}
+	return func() bool {
+		for n := linked; n < 2; n++ {
+			if !h.put(f, first.Other()) {
+				h.abandon(f, first, n)
+				return false
+			}
+		}
+		if !f.status.CompareAndSwap(uint32(st), uint32(st.with(live))) {
+			h.abandon(f, first, 2)
+			return false
+		}
+		return true
 	}
 }
