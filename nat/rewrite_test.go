@@ -99,6 +99,40 @@ func TestTTLVector(t *testing.T) {
 	}
 }
 
+// TestZerosOnly rewrites an echo reply that has nothing but zeros left: its checksum is ffff, the one case in which an update
+// by difference would give the other zero, which does not verify.
+func TestZerosOnly(t *testing.T) {
+	for mode, name := range map[nat.ChecksumMode]string{nat.Auto: "auto", nat.Incremental: "incremental", nat.Full: "full"} {
+		t.Run(name, func(t *testing.T) {
+			spec := packet.Spec{Tuple: tuple(packet.ProtoICMP, b1, 7777, c, 7777), Payload: make([]byte, 56)}
+			frame := packet.Build(make([]byte, 256), &spec)
+			in := parse(t, frame)
+			to := tuple(packet.ProtoICMP, v, 0, c, 0)
+			nat.Rewrite(frame, &in, &to, mode)
+			if got := l4sum(frame, in); got != 0xffff || !packet.VerifyL4(frame, &in) {
+				t.Errorf("checksum %04x, want ffff", got)
+			}
+		})
+	}
+}
+
+// TestTrailingBytes rewrites a UDP packet that ends before its IP packet does: the rest is not covered by the checksum.
+func TestTrailingBytes(t *testing.T) {
+	for mode, name := range map[nat.ChecksumMode]string{nat.Auto: "auto", nat.Incremental: "incremental", nat.Full: "full"} {
+		t.Run(name, func(t *testing.T) {
+			spec := packet.Spec{Tuple: tuple(udp, c6, 40000, v6, 53), Payload: []byte("abc")}
+			frame := append(packet.Build(make([]byte, 256), &spec), 1, 2, 3, 4)
+			frame[19] += 4 // the payload length
+			in := parse(t, frame)
+			to := tuple(udp, c6, 40000, b6, 5353)
+			nat.Rewrite(frame, &in, &to, mode)
+			if got := l4sum(frame, in); got != 0x5f7b {
+				t.Errorf("checksum %04x, want 5f7b", got)
+			}
+		})
+	}
+}
+
 func TestUDPZeroStaysZero(t *testing.T) {
 	for mode, name := range map[nat.ChecksumMode]string{nat.Auto: "auto", nat.Incremental: "incremental", nat.Full: "full"} {
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +149,14 @@ func TestUDPZeroStaysZero(t *testing.T) {
 	}
 }
 
-// randomPacket builds a valid packet of a random kind and the tuple it is to carry.
+// randomPacket builds a valid packet of a random kind in the first part of buf, and returns the tuple it is to carry.
 func randomPacket(r *rand.Rand, buf []byte) ([]byte, packet.Tuple) {
+	spec, to := randomSpec(r, buf)
+	return packet.Build(buf[:1500], &spec), to
+}
+
+// randomSpec describes a packet of a random kind, with payload from the end of buf, and the tuple it is to carry.
+func randomSpec(r *rand.Rand, buf []byte) (packet.Spec, packet.Tuple) {
 	six := r.IntN(2) == 1
 	address := func() packet.Addr {
 		if six {
@@ -144,7 +184,7 @@ func randomPacket(r *rand.Rand, buf []byte) ([]byte, packet.Tuple) {
 	for i := range spec.Payload {
 		spec.Payload[i] = byte(r.Uint32())
 	}
-	return packet.Build(buf[:1500], &spec), make2()
+	return spec, make2()
 }
 
 // TestIncrementalEqualsFull rewrites a million random packets by difference and compares with computing anew.
