@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net/netip"
 	"os"
 	"runtime/metrics"
 	"strconv"
@@ -83,7 +84,7 @@ func (s status) Stats() admin.Stats {
 		Conntrack:  conntrackStatus(s.flows.Stats()),
 		Memory:     memory(),
 	}
-	out.Unreachable = s.nextHops.Current().Failed(s.controller.Current().NAT.BackendAddrs())
+	out.Unreachable = list(s.nextHops.Current().Failed(s.controller.Current().NAT.BackendAddrs()))
 	packets, bytes := s.total()
 	for r := range reason.Count {
 		if packets[r] > 0 {
@@ -119,7 +120,7 @@ func (s status) Services() []admin.Service {
 	out := []admin.Service{}
 	for svc, ports := range s.controller.Current().NAT.Services() {
 		o := admin.Service{Namespace: svc.Namespace, Name: svc.Name, Type: string(svc.Type),
-			ClusterIPs: svc.ClusterIPs, ExternalIPs: svc.ExternalIPs, LoadBalancerIPs: svc.LoadBalancerIPs}
+			ClusterIPs: list(svc.ClusterIPs), ExternalIPs: list(svc.ExternalIPs), LoadBalancerIPs: list(svc.LoadBalancerIPs)}
 		for _, p := range ports {
 			o.Ports = append(o.Ports, admin.Port{Name: p.Name, Protocol: protocol(p), Port: p.Port, NodePort: p.NodePort,
 				Backends: len(p.Backends())})
@@ -128,6 +129,9 @@ func (s status) Services() []admin.Service {
 	}
 	return out
 }
+
+// list returns addrs so that JSON has a list also when there are none.
+func list(addrs []netip.Addr) []netip.Addr { return append([]netip.Addr{}, addrs...) }
 
 // protocol is spelled as in Kubernetes.
 func protocol(p *nat.Port) string { return strings.ToUpper(packet.ProtoName(p.Proto)) }
