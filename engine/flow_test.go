@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -328,10 +329,16 @@ func TestPipelineDoesNotAllocate(t *testing.T) {
 		{"drop", frame(tuple(tcp, client, 40000, "10.96.9.9", 80)), nil},
 		{"echo", frame(tuple(packet.ProtoICMP, client, 7, webVIP, 7), func(s *packet.Spec) { s.ICMPType = packet.ICMPEcho }), nil},
 		{"punt", frame(tuple(tcp, client, 40000, gateway, 22)), nil},
+		{"answered reject", frame(tuple(tcp, client, 40000, webIP, 443)), func(b *bed) { b.now += 1e9 }},
+		{"too big", frame(tuple(udp, client, 40000, webVIP, 53), payload(1500)), func(b *bed) { b.now += 1e9 }},
+		{"icmp error", quoteError(packet.AddrFrom(netip.MustParseAddr(routerAddr)),
+			frame(tuple(tcp, localVIP, 80, client, 40000)), 28, packet.TooBig, 1400), nil},
+		{"hit after a reload", hit, func(b *bed) { b.snap.Generation++; b.p.snap = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBed(t, testTopology())
-			b.puntFull = true // so that the test's punter keeps nothing
+			b.run(0, frame(tuple(tcp, client, 40000, localVIP, 80))) // what the ICMP error is about
+			b.puntFull = true                                        // so that the test's punter keeps nothing
 			b.port = xdp.NewMemory(xdp.MemoryOptions{Frames: 64, Discard: true, Interfaces: []xdp.Interface{{Name: "a"}, {Name: "b"}}})
 			b.p.Port = b.port
 			frames := make([]xdp.Frame, 1)
@@ -350,77 +357,6 @@ func TestPipelineDoesNotAllocate(t *testing.T) {
 			}
 			if n := testing.AllocsPerRun(300, one); n != 0 {
 				t.Errorf("%v allocations a packet", n)
-			}
-		})
-	}
-}
-
-// FuzzPipeline feeds it frames from the wire: it must not panic, and every frame must be somewhere.
-func FuzzPipeline(f *testing.F) {
-	f.Add(frame(tuple(tcp, client, 40000, webVIP, 80)), uint8(0))
-	f.Add(frame(tuple(udp, client6, 40000, webIP6, 53)), uint8(0))
-	f.Add(frame(tuple(packet.ProtoICMP, client, 7, webVIP, 7), func(s *packet.Spec) { s.ICMPType = packet.ICMPEcho }), uint8(0))
-	f.Add(frame(tuple(udp, back1, 5353, gateway, 40000), func(s *packet.Spec) { s.VLAN = 7 }), uint8(1))
-	b := newBed(f, testTopology())
-	f.Fuzz(func(t *testing.T, data []byte, iface uint8) {
-		if len(data) > 1600 {
-			return
-		}
-		b.t = t
-		if err := b.port.Deliver(int(iface)%2, data); err != nil {
-			return
-		}
-		frames := make([]xdp.Frame, 1)
-		n := b.port.Receive(frames)
-		b.now += 1e6
-		b.p.Process(b.snap, b.now, frames[:n])
-		if err := b.port.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		b.port.Sent(0)
-		b.port.Sent(1)
-		b.punted = nil
-		b.audit()
-	})
-}
-
-// BenchmarkPipeline takes batches of 64 packets through the pipeline and an in-memory port.
-func BenchmarkPipeline(b *testing.B) {
-	for _, bc := range []struct {
-		name   string
-		packet packet.Tuple
-		flows  int
-	}{
-		{"hit/flows=64", tuple(udp, podClient, 1024, webIP, 53), 64},
-		{"hit/flows=64k", tuple(udp, podClient, 1024, webIP, 53), 1 << 16},
-		{"drop", tuple(udp, client, 1024, "10.96.9.9", 53), 64},
-	} {
-		b.Run(bc.name, func(b *testing.B) {
-			topo := testTopology()
-			topo.Conntrack.MaxFlows = 1 << 17
-			bed := newBed(b, topo)
-			bed.port = xdp.NewMemory(xdp.MemoryOptions{Frames: 512, Discard: true, Interfaces: []xdp.Interface{{Name: "a"}, {Name: "b"}}})
-			bed.p.Port = bed.port
-			packets := make([][]byte, bc.flows)
-			for i := range packets {
-				tu := bc.packet
-				tu.Src.Lo += uint64(i >> 14)
-				tu.SrcPort += uint16(i & 0x3fff)
-				packets[i] = frame(tu)[:60]
-			}
-			frames := make([]xdp.Frame, 64)
-			b.ReportAllocs()
-			next := 0
-			for i := 0; i < b.N; i += 64 {
-				if err := bed.port.Deliver(0, packets[next:next+64]...); err != nil {
-					b.Fatal(err)
-				}
-				next = (next + 64) % bc.flows
-				n := bed.port.Receive(frames)
-				bed.p.Process(bed.snap, bed.now, frames[:n])
-				if err := bed.port.Flush(); err != nil {
-					b.Fatal(err)
-				}
 			}
 		})
 	}

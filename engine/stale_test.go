@@ -153,6 +153,9 @@ func TestForgedICMPError(t *testing.T) {
 	packet.Parse(forged, &in)
 	vip := packet.AddrFrom(netip.MustParseAddr(webVIP)).V4()
 	copy(forged[in.L3+16:], []byte{byte(vip >> 24), byte(vip >> 16), byte(vip >> 8), byte(vip)})
+	forged[in.L3+10], forged[in.L3+11] = 0, 0
+	check := ^packet.Sum(forged[in.L3:in.L4], 0)
+	forged[in.L3+10], forged[in.L3+11] = byte(check>>8), byte(check)
 	front, back := b.run(1, forged)
 	if len(front)+len(back) != 0 || b.counters.Packets(reason.UnrelatedICMP) != 1 {
 		t.Errorf("%d sent, %d unrelated", len(front)+len(back), b.counters.Packets(reason.UnrelatedICMP))
