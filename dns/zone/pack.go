@@ -82,11 +82,11 @@ type packer struct {
 	qname      string
 	apex       string
 	lastTarget owner          // the target of the record written last
-	targets    map[string]int // where each target is, as far as a pointer reaches
+	targets    map[string]int // where each target is, as far as a pointer reaches; nil: there is none
 }
 
 func newPacker(n *name) *packer {
-	return &packer{qname: n.text, apex: n.zone.apex, targets: map[string]int{}}
+	return &packer{qname: n.text, apex: n.zone.apex}
 }
 
 // answer ends the packing.
@@ -112,6 +112,8 @@ func (p *packer) aliases(via []*name) {
 
 // set writes an RRset into the answer section.
 func (p *packer) set(o owner, s *set) {
+	const least = 16 // bytes of a record: an A record with a pointer for its owner
+	p.out.Body = slices.Grow(p.out.Body, min(least*len(s.rrs), maxMessage))
 	for _, r := range s.distinct() {
 		if !p.record(o, s.typ, s.ttl, r) {
 			p.out.Cut = true
@@ -193,6 +195,9 @@ func (p *packer) target(typ uint16, target string) {
 	at := p.base() + len(p.out.Body)
 	p.lastTarget = owner{at, target}
 	if p.targets[target] == 0 && at <= wire.MaxPointer {
+		if p.targets == nil {
+			p.targets = map[string]int{}
+		}
 		p.targets[target] = at
 	}
 	head, in := p.cutApex(target)
