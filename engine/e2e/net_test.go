@@ -37,6 +37,7 @@ type setup struct {
 	driver string // "" for afxdp
 	mode   string // "" for auto
 	queues int    // of the gateway's links, 0 for 1
+	direct bool   // one backend with all addresses at the other end of the gateway's link, and no switch
 	extra  string // TOML behind the rest: more services
 }
 
@@ -120,30 +121,53 @@ func build(t *testing.T, s setup) *network {
 		return h
 	}
 	n.client, n.gateway = host("client"), host("gateway")
-	sw := host("switch")
 	o := lab.LinkOptions{Queues: s.queues}
 	n.check(l.Link(lab.End{Host: n.client, Name: "eth0"}, lab.End{Host: n.gateway, Name: "front"}, o))
-	n.check(l.Link(lab.End{Host: n.gateway, Name: "back"}, lab.End{Host: sw, Name: "gw"}, o))
+	if s.direct {
+		h := host("wk-1")
+		n.check(l.Link(lab.End{Host: n.gateway, Name: "back"}, lab.End{Host: h, Name: "eth0"}, o))
+		n.backend = []*lab.Host{h}
+	} else {
+		n.connectBackends(l, host, o)
+	}
 	n.check(n.client.Addr("eth0", client4+"/24", client6+"/64"))
 	n.check(n.gateway.Addr("front", front4+"/24", front6+"/64"))
 	n.check(n.gateway.Addr("back", back4+"/24", back6+"/64"))
 	n.check(n.client.Route("198.19.0.0/16", front4))
 	n.check(n.client.Route("2001:db8:96::/112", front6))
 	n.check(n.client.Route("2001:db8:97::/64", front6))
-	ports := []string{"gw"}
 	for i := range backends {
-		h, port := host(fmt.Sprintf("wk-%d", i+1)), fmt.Sprintf("p%d", i)
-		n.check(l.Link(lab.End{Host: h, Name: "eth0"}, lab.End{Host: sw, Name: port}, o))
+		h := n.backend[i%len(n.backend)]
 		n.check(h.Addr("eth0", backend4(i)+"/24", backend6(i)+"/64"))
+	}
+	for _, h := range n.backend {
 		n.check(h.Route("198.18.0.0/24", back4))
 		n.check(h.Route("2001:db8:a::/64", back6))
-		n.backend, ports = append(n.backend, h), append(ports, port)
 	}
-	n.check(sw.Bridge("br0", ports...))
+	if s.mode == "generic" {
+		// A veth hands over what its sender leaves to be segmented by the network card, up to 64 KiB at once, as no wire would.
+		// Native mode tells the kernel not to; generic mode cannot, and no AF_XDP frame holds so much.
+		for _, h := range append([]*lab.Host{n.client}, n.backend...) {
+			n.command(h, "ethtool", "-K", "eth0", "tso", "off", "gso", "off")
+		}
+	}
 	dir := t.TempDir()
 	n.admin, n.config = filepath.Join(dir, "admin.sock"), filepath.Join(dir, "topology.toml")
 	n.check(os.WriteFile(n.config, []byte(topologyText(s, n.admin)), 0o600))
 	return n
+}
+
+// connectBackends puts the backends behind a switch.
+func (n *network) connectBackends(l *lab.Lab, host func(string) *lab.Host, o lab.LinkOptions) {
+	sw := host("switch")
+	n.check(l.Link(lab.End{Host: n.gateway, Name: "back"}, lab.End{Host: sw, Name: "gw"}, o))
+	ports := []string{"gw"}
+	for i := range backends {
+		h, port := host(fmt.Sprintf("wk-%d", i+1)), fmt.Sprintf("p%d", i)
+		n.check(l.Link(lab.End{Host: h, Name: "eth0"}, lab.End{Host: sw, Name: port}, o))
+		n.backend, ports = append(n.backend, h), append(ports, port)
+	}
+	n.check(sw.Bridge("br0", ports...))
 }
 
 // topologyText is the gateway's file: one service on every kind of address, TCP 80 and 81 and UDP 7.
@@ -292,38 +316,58 @@ func (n *network) listen(h *lab.Host, network, addr string) (l net.Listener) {
 
 // serveHTTP serves a handler on port 8080 of every backend.
 func (n *network) serveHTTP(handler func(backend int) http.Handler) {
-	for i, h := range n.backend {
-		server := &http.Server{Handler: handler(i)}
-		go server.Serve(n.listen(h, "tcp", ":8080"))
-		n.t.Cleanup(func() { server.Close() })
+	for i := range n.backend {
+		n.serve(i, handler(i))
 	}
+}
+
+// serve serves a handler on port 8080 of a backend.
+func (n *network) serve(backend int, handler http.Handler) *http.Server {
+	server := &http.Server{Handler: handler}
+	go server.Serve(n.listen(n.backend[backend], "tcp", ":8080"))
+	n.t.Cleanup(func() { server.Close() })
+	return server
+}
+
+// serveName serves a backend's name.
+func (n *network) serveName(backend int) *http.Server {
+	return n.serve(backend, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, n.backend[backend].Name)
+	}))
 }
 
 // serveNames serves each backend's name.
 func (n *network) serveNames() {
-	n.serveHTTP(func(i int) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, n.backend[i].Name) })
-	})
+	for i := range n.backend {
+		n.serveName(i)
+	}
 }
 
-// serveEcho echoes datagrams on UDP port 7007 of every backend.
+// serveEcho echoes datagrams on UDP port 7007 of every backend's addresses: on a socket for each, since one for all would
+// answer from whichever address the kernel prefers.
 func (n *network) serveEcho() {
-	for _, h := range n.backend {
-		var conn net.PacketConn
-		n.check(h.Do(func() (err error) { conn, err = net.ListenPacket("udp", ":7007"); return err }))
-		n.t.Cleanup(func() { conn.Close() })
-		go func() {
-			buf := make([]byte, 64<<10)
-			for {
-				size, from, err := conn.ReadFrom(buf)
-				if err != nil {
-					return
-				}
-				if _, err := conn.WriteTo(buf[:size], from); err != nil {
-					return
-				}
-			}
-		}()
+	for i := range backends {
+		h := n.backend[i%len(n.backend)]
+		for _, a := range []string{backend4(i), "[" + backend6(i) + "]"} {
+			var conn net.PacketConn
+			n.check(h.Do(func() (err error) { conn, err = net.ListenPacket("udp", a+":7007"); return err }))
+			n.t.Cleanup(func() { conn.Close() })
+			go echoDatagrams(conn)
+		}
+	}
+}
+
+// echoDatagrams echoes until the socket is closed.
+func echoDatagrams(conn net.PacketConn) {
+	buf := make([]byte, 64<<10)
+	for {
+		size, from, err := conn.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		if _, err := conn.WriteTo(buf[:size], from); err != nil {
+			return
+		}
 	}
 }
 

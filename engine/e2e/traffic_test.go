@@ -215,7 +215,7 @@ load_balancer_ips = ["198.19.200.11"]
 // queues of different workers.
 func TestTwoQueues(t *testing.T) {
 	for _, s := range variants() {
-		s.queues = 2
+		s.queues, s.direct = 2, true
 		t.Run(s.driver+"/"+s.mode, func(t *testing.T) {
 			n := start(t, s)
 			n.serveNames()
@@ -226,6 +226,9 @@ func TestTwoQueues(t *testing.T) {
 			}
 			if seen := n.ask("http://"+vip4+"/", 32); seen["error"] > 0 {
 				t.Errorf("answers: %v", seen)
+			}
+			if s.mode == "generic" {
+				return // there the kernel takes every frame of a veth for one of its first queue
 			}
 			for queue, packets := range n.received() {
 				if packets == 0 {
