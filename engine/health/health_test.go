@@ -235,20 +235,37 @@ func TestOutsidePorts(t *testing.T) {
 
 // TestDialerKeepsToItsPorts also runs into ports that are in use, and takes others.
 func TestDialerKeepsToItsPorts(t *testing.T) {
-	address := listen(t, func(c net.Conn) { time.Sleep(time.Second); c.Close() })
 	r := topology.PortRange{First: 20_000, Last: 20_010}
-	d := dialer{ports: r}
+	address := listen(t, func(c net.Conn) { time.Sleep(time.Second); c.Close() })
 	seen := map[uint16]bool{}
 	for range 5 {
-		c, err := d.DialContext(context.Background(), "tcp", address.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		p := c.LocalAddr().(*net.TCPAddr).AddrPort().Port()
+		p := sourcePort(t, r, address)
 		if !r.Contains(p) || seen[p] {
 			t.Errorf("source port %d is outside the range, or used twice", p)
 		}
 		seen[p] = true
 	}
+}
+
+// TestDialerSharesPorts needs one port for connections to several endpoints.
+func TestDialerSharesPorts(t *testing.T) {
+	r := topology.PortRange{First: 20_011, Last: 20_011}
+	for range 3 {
+		address := listen(t, func(c net.Conn) { time.Sleep(time.Second); c.Close() })
+		if p := sourcePort(t, r, address); p != r.First {
+			t.Errorf("source port %d", p)
+		}
+	}
+}
+
+// sourcePort connects from a port of a range and returns it. The connection stays open until the test ends.
+func sourcePort(t *testing.T, r topology.PortRange, to netip.AddrPort) uint16 {
+	t.Helper()
+	d := dialer{ports: r}
+	c, err := d.DialContext(context.Background(), "tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.LocalAddr().(*net.TCPAddr).AddrPort().Port()
 }

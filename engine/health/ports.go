@@ -32,6 +32,7 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (conn
 	}
 	for range bindAttempts {
 		try := d.Dialer
+		try.Control = shareSourcePort
 		try.LocalAddr = &net.TCPAddr{Port: int(d.ports.First) + rand.IntN(int(d.ports.Last-d.ports.First)+1)}
 		conn, err = try.DialContext(ctx, network, address)
 		// EADDRNOTAVAIL is the same for a port whose connection to this very address is still in TIME_WAIT.
@@ -40,6 +41,17 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (conn
 		}
 	}
 	return nil, err
+}
+
+// shareSourcePort lets connections to different endpoints have one source port: without it a port would be taken for all of
+// them for as long as one connection is in use or in TIME_WAIT, and checks of well endpoints would fail for want of ports.
+func shareSourcePort(_, _ string, c syscall.RawConn) (err error) {
+	if outer := c.Control(func(fd uintptr) {
+		err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	}); outer != nil {
+		return outer
+	}
+	return err
 }
 
 // Bounds of OutsidePorts: ports below the first are the well-known ones, and a range of fewer than enough would run dry.
