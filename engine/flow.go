@@ -9,15 +9,16 @@ import (
 	"sluice/xdp/packet"
 )
 
-// A flow's scratch word of a direction caches where its packets go: the epoch in which that was looked up, and the index of
-// the next hop in the fib snapshot. While the epoch is the current one, neither routes nor services have changed.
+// A flow's scratch word of a direction caches where its packets go: the epoch in which that was looked up, and the
+// index of the next hop in the fib snapshot. While the epoch is the current one, neither routes nor services have
+// changed.
 const (
 	hopBits = 24
 	hopMask = 1<<hopBits - 1
 )
 
-// epochOf combines the generations of services and of next hops: 16 and 24 bits of them, above the bits of the hop. A flow
-// would have to be silent for exactly 65536 generations of services, or 16 million of next hops, to be mistaken.
+// epochOf combines the generations of services and of next hops: 16 and 24 bits of them, above the bits of the hop. A
+// flow would have to be silent for exactly 65536 generations of services, or 16 million of next hops, to be mistaken.
 func epochOf(services, hops uint64) uint64 {
 	return (services&0xffff<<hopBits | hops&hopMask) << hopBits
 }
@@ -37,16 +38,16 @@ func (p *Pipeline) transport(f *xdp.Frame) {
 		p.first(f)
 	case p.along(f, flow, d, reason.Established):
 	case d == conntrack.Reply:
-		// The last words of a backend that is no longer one. The service table does not know them, and the kernel, to which
-		// they would go, must not send them on untranslated.
+		// The last words of a backend that is no longer one. The service table does not know them, and the kernel, to
+		// which they would go, must not send them on untranslated.
 		p.drop(f, reason.NoFlow)
 	default:
 		p.first(f)
 	}
 }
 
-// opensAnew reports whether the packet is the SYN of a new connection on the ports of a flow that is over, or whose backend
-// takes no more connections.
+// opensAnew reports whether the packet is the SYN of a new connection on the ports of a flow that is over, or whose
+// backend takes no more connections.
 func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
 	if p.in.Proto != packet.ProtoTCP || !opens(p.in.TCPFlags) {
 		return false
@@ -54,7 +55,8 @@ func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
 	return flow.Reusable(d, p.in.TCPFlags) || d == conntrack.Forward && !p.serves(flow)
 }
 
-// along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any longer.
+// along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any
+// longer.
 func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction, why reason.Reason) bool {
 	to := flow.Tuple(d.Other()).Reverse()
 	hop, ok := p.hopOf(flow, d, to.Dst)
@@ -70,8 +72,8 @@ func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Directi
 	return true
 }
 
-// hopOf returns the next hop for packets that travel in direction d of a flow, to dst. When services have changed since it was
-// last asked it judges the flow anew; ok is false when the flow must not go on.
+// hopOf returns the next hop for packets that travel in direction d of a flow, to dst. When services have changed
+// since it was last asked it judges the flow anew; ok is false when the flow must not go on.
 func (p *Pipeline) hopOf(flow *conntrack.Flow, d conntrack.Direction, dst packet.Addr) (hop *fib.NextHop, ok bool) {
 	word := flow.Scratch(d).Load()
 	if word&^hopMask == p.epoch {
@@ -89,22 +91,23 @@ func (p *Pipeline) hopOf(flow *conntrack.Flow, d conntrack.Direction, dst packet
 	return p.lookup(dst), true
 }
 
-// lookup finds the next hop of a destination that may be one of a whole network of unresolved ones. It is good until the next
-// call.
+// lookup finds the next hop of a destination that may be one of a whole network of unresolved ones. It is good until
+// the next call.
 func (p *Pipeline) lookup(dst packet.Addr) *fib.NextHop {
 	p.hop = p.hops.Lookup(dst)
 	return &p.hop
 }
 
-// mayGoOn judges a flow under the current services. TCP flows go on to their backend whatever has become of it, so that it can
-// finish its work; those of other protocols only while it serves, because they have no end of their own and a client that
-// keeps sending would never get to another one.
+// mayGoOn judges a flow under the current services. TCP flows go on to their backend whatever has become of it, so
+// that it can finish its work; those of other protocols only while it serves, because they have no end of their own
+// and a client that keeps sending would never get to another one.
 func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
 	return flow.Tuple(conntrack.Forward).Proto == packet.ProtoTCP || p.serves(flow)
 }
 
-// serves reports whether the address that a flow was opened to still belongs to its service port, and the flow's backend
-// is one of that port which is up. (An endpoint that is published although it is not ready does not count as serving.)
+// serves reports whether the address that a flow was opened to still belongs to its service port, and the flow's
+// backend is one of that port which is up. An endpoint that is published although it is not ready (publish_not_ready_addresses)
+// is Ready without Serving, and gets new flows.
 func (p *Pipeline) serves(flow *conntrack.Flow) bool {
 	m := flow.Meta()
 	b := p.snap.NAT.BackendByID(m.Backend)
@@ -155,8 +158,8 @@ func (p *Pipeline) open(f *xdp.Frame, d *nat.Decision) {
 		return
 	}
 	if !p.along(f, flow, dir, d.Reason) {
-		// Judged unfit within the batch that made it: another worker's older flow with a backend that has gone. The client's next
-		// packet starts anew.
+		// Judged unfit within the batch that made it: another worker's older flow with a backend that has gone. The
+		// client's next packet starts anew.
 		p.drop(f, reason.NoFlow)
 	}
 }
@@ -170,8 +173,8 @@ func (p *Pipeline) insert(d *nat.Decision) (*conntrack.Flow, conntrack.Direction
 		if result != conntrack.Clash {
 			return flow, dir, whyNot(result)
 		}
-		// The client uses one source port towards two VIPs that lead to one backend: the backend cannot tell the two apart
-		// unless one of them gets another source.
+		// The client uses one source port towards two VIPs that lead to one backend: the backend cannot tell the two
+		// apart unless one of them gets another source.
 		if !p.masqueradeInstead(d) {
 			return nil, 0, reason.ReplyClash
 		}
@@ -179,7 +182,8 @@ func (p *Pipeline) insert(d *nat.Decision) (*conntrack.Flow, conntrack.Direction
 	return p.insertSNAT(d, meta)
 }
 
-// masqueradeInstead turns a decision that keeps the source into one that rewrites it; false when there is no address for it.
+// masqueradeInstead turns a decision that keeps the source into one that rewrites it; false when there is no address
+// for it.
 func (p *Pipeline) masqueradeInstead(d *nat.Decision) bool {
 	addr, ok := p.ownAddr()
 	if ok {
@@ -200,7 +204,9 @@ func (p *Pipeline) ownAddr() (packet.Addr, bool) {
 
 // insertSNAT tries the source ports of the pool until one is free towards the backend. The table itself knows which are
 // taken: the reply tuple of a flow is in it once.
-func (p *Pipeline) insertSNAT(d *nat.Decision, meta conntrack.Meta) (*conntrack.Flow, conntrack.Direction, reason.Reason) {
+func (p *Pipeline) insertSNAT(d *nat.Decision, meta conntrack.Meta) (
+	*conntrack.Flow, conntrack.Direction, reason.Reason,
+) {
 	proto := p.in.Proto
 	if p.exhausted.Has(d.Backend.Addr, d.Backend.Port, proto, p.now) {
 		return nil, 0, reason.SNATExhausted

@@ -7,8 +7,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// icmp deals with ICMP and ICMPv6: echo requests to service addresses are answered, errors about packets of our flows are
-// translated, and the rest is dropped for a service address and the kernel's otherwise.
+// icmp deals with ICMP and ICMPv6: echo requests to service addresses are answered, errors about packets of our flows
+// are translated, and the rest is dropped for a service address and the kernel's otherwise.
 func (p *Pipeline) icmp(f *xdp.Frame) {
 	switch {
 	case isNeighbourDiscovery(&p.in):
@@ -44,8 +44,8 @@ func (p *Pipeline) echo(f *xdp.Frame) {
 
 // icmpError translates an error about a packet that we have sent, towards whoever sent it to us.
 //
-// The quoted packet is the translated one. Its reverse is what the other end sends us, so it is in the flow table, and the
-// direction in which it is found is the one in which the error travels.
+// The quoted packet is the translated one. Its reverse is what the other end sends us, so it is in the flow table,
+// and the direction in which it is found is the one in which the error travels.
 func (p *Pipeline) icmpError(f *xdp.Frame) {
 	if packet.ParseQuote(f.Bytes(), &p.in, &p.quote) != packet.OK || !p.quote.HasPorts {
 		p.unrelated(f, reason.BadICMP)
@@ -53,7 +53,8 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 	}
 	key := p.quote.Tuple.Reverse()
 	flow, d, ok := p.Flows.Lookup(&key)
-	// An error goes to whoever has sent the quoted packet: to us, from the address that the packet shows. One that does not is forged.
+	// An error goes to whoever has sent the quoted packet: to us, from the address that the packet shows. One that
+	// does not is forged.
 	if !ok || p.in.Tuple.Dst != p.quote.Tuple.Src {
 		p.unrelated(f, reason.UnrelatedICMP)
 		return
@@ -80,8 +81,8 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 	p.dispatch(f, hop, reason.RelatedICMP)
 }
 
-// errorSource is the source that a translated error shows: a router on the way keeps its own, the end of the flow itself
-// shows the address that the other end knows it by.
+// errorSource is the source that a translated error shows: a router on the way keeps its own, the end of the flow
+// itself shows the address that the other end knows it by.
 func (p *Pipeline) errorSource(inner *packet.Tuple) packet.Addr {
 	if p.in.Tuple.Src == p.quote.Tuple.Dst {
 		return inner.Dst
@@ -103,8 +104,8 @@ func (p *Pipeline) reject(f *xdp.Frame, why reason.Reason) {
 	p.answerError(f, packet.PortUnreachable, p.in.Tuple.Dst, 0, why)
 }
 
-// errorAddr is the source of errors about packets that cannot leave: the service address that the client speaks to, or our own
-// address where the packet is for somebody else, as a backend's reply with its source kept is.
+// errorAddr is the source of errors about packets that cannot leave: the service address that the client speaks to,
+// or our own address where the packet is for somebody else, as a backend's reply with its source kept is.
 func (p *Pipeline) errorAddr() packet.Addr {
 	if p.snap.NAT.IsServiceAddr(p.in.Tuple.Dst) {
 		return p.in.Tuple.Dst
@@ -115,8 +116,8 @@ func (p *Pipeline) errorAddr() packet.Addr {
 	return p.in.Tuple.Dst
 }
 
-// answerError turns the packet into an ICMP error about itself, from src, and sends it back by the way it came. Where no
-// error may or can be sent the packet is dropped.
+// answerError turns the packet into an ICMP error about itself, from src, and sends it back by the way it came. Where
+// no error may or can be sent the packet is dropped.
 func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, src packet.Addr, mtu uint16, why reason.Reason) {
 	if !packet.MayAnswer(f.Bytes(), &p.in) {
 		p.drop(f, why)

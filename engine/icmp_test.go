@@ -206,7 +206,8 @@ func TestICMPVector(t *testing.T) {
 	}
 }
 
-// TestRejectVector is the ICMP port unreachable for a UDP packet, whose checksum was computed elsewhere; it quotes the whole packet.
+// TestRejectVector is the ICMP port unreachable for a UDP packet, whose checksum was computed elsewhere; it quotes
+// the whole packet.
 func TestRejectVector(t *testing.T) {
 	topo := testTopology()
 	topo.Services[2].Endpoints = nil

@@ -7,8 +7,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// Bounds of the frames that wait for a neighbour. They are few, so that hosts that do not exist cannot starve the worker of
-// frames, and wait no longer than the kernel takes for its three requests.
+// Bounds of the frames that wait for a neighbour. They are few, so that hosts that do not exist cannot starve the
+// worker of frames, and wait no longer than the kernel takes for its three requests.
 const (
 	maxPending       = 256
 	maxPendingPerHop = 16

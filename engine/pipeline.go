@@ -80,13 +80,14 @@ type outQueue struct {
 
 // NewPipeline returns a pipeline. The handle in c must have left.
 func NewPipeline(c PipelineConfig) *Pipeline {
-	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, len(c.Port.Interfaces())), done: make([]xdp.Frame, 0, 2*batchSize)}
+	out := make([]outQueue, len(c.Port.Interfaces()))
+	p := &Pipeline{PipelineConfig: c, out: out, done: make([]xdp.Frame, 0, 2*batchSize)}
 	p.rejects, p.echoes = newBucket(repliesPerSecond), newBucket(repliesPerSecond)
 	return p
 }
 
-// Process takes frames, up to a few hundred at once, through the pipeline under one snapshot. now is in nanoseconds of a
-// monotonic clock. The frames belong to the pipeline from here on. The caller flushes the Port afterwards.
+// Process takes frames, up to a few hundred at once, through the pipeline under one snapshot. now is in nanoseconds
+// of a monotonic clock. The frames belong to the pipeline from here on. The caller flushes the Port afterwards.
 func (p *Pipeline) Process(snap *control.Snapshot, now int64, frames []xdp.Frame) {
 	p.begin(snap, now)
 	for i := range frames {
@@ -163,8 +164,8 @@ func (p *Pipeline) unmatched(f *xdp.Frame) {
 	p.punt(f)
 }
 
-// fragment drops fragments of what is a service's: to translate the one and not the other half of a datagram would let the rest
-// leave as it is. All other fragments are the kernel's.
+// fragment drops fragments of what is a service's: to translate the one and not the other half of a datagram would
+// let the rest leave as it is. All other fragments are the kernel's.
 func (p *Pipeline) fragment(f *xdp.Frame) {
 	if p.in.HasPorts {
 		if _, _, ok := p.Flows.Lookup(&p.in.Tuple); ok {

@@ -20,8 +20,8 @@ func (p *Pipeline) forward(f *xdp.Frame, to *packet.Tuple, hop *fib.NextHop, why
 	p.dispatch(f, hop, why)
 }
 
-// mayLeave checks what a router checks: that there is a way, that the TTL lasts, that the packet fits. Where it does not it
-// answers or drops the packet.
+// mayLeave checks what a router checks: that there is a way, that the TTL lasts, that the packet fits. Where it does
+// not it answers or drops the packet.
 func (p *Pipeline) mayLeave(f *xdp.Frame, hop *fib.NextHop) bool {
 	switch hop.State {
 	case fib.NoRoute:
@@ -64,8 +64,8 @@ func (p *Pipeline) address(f *xdp.Frame, hop *fib.NextHop) {
 	setLink(f, p.in.L3, p.in.VLANs > 0, hop)
 }
 
-// setLink writes the Ethernet header in front of the IP header, which lies at l3 of the frame. The space is there: a frame
-// has headroom for one tag.
+// setLink writes the Ethernet header in front of the IP header, which lies at l3 of the frame. The space is there: a
+// frame has headroom for one tag.
 func setLink(f *xdp.Frame, l3 int, tagged bool, hop *fib.NextHop) {
 	if tagged || hop.VLAN != 0 {
 		retag(f, l3, hop.VLAN)

@@ -17,8 +17,8 @@ func moved() *topology.Topology {
 	return t
 }
 
-// TestICMPErrorDoesNotEndADrainingConnection: a TCP connection to a removed endpoint goes on, also after an error about one of
-// its packets.
+// TestICMPErrorDoesNotEndADrainingConnection: a TCP connection to a removed endpoint goes on, also after an error
+// about one of its packets.
 func TestICMPErrorDoesNotEndADrainingConnection(t *testing.T) {
 	b := newBed(t, testTopology())
 	conn := tuple(tcp, client, 40000, webVIP, 80)
@@ -33,8 +33,8 @@ func TestICMPErrorDoesNotEndADrainingConnection(t *testing.T) {
 	}
 }
 
-// TestSYNLeavesARemovedBackend: the client has lost a connection to a removed endpoint and opens another from the same port,
-// before and after other packets have come under the new generation.
+// TestSYNLeavesARemovedBackend: the client has lost a connection to a removed endpoint and opens another from the
+// same port, before and after other packets have come under the new generation.
 func TestSYNLeavesARemovedBackend(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -69,7 +69,8 @@ func TestRetransmittedSYNStaysOnItsFlow(t *testing.T) {
 	}
 }
 
-// TestUDPFlowFollowsItsAddress: the address now belongs to another service. What the flow's old service does is no matter.
+// TestUDPFlowFollowsItsAddress: the address now belongs to another service. What the flow's old service does is no
+// matter.
 func TestUDPFlowFollowsItsAddress(t *testing.T) {
 	b := newBed(t, testTopology())
 	datagram := tuple(udp, client, 40000, webVIP, 53)
@@ -127,8 +128,8 @@ func TestNoFlowForWhatCannotLeave(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheRouter: a packet that cannot leave is answered from the service's address, or from the gateway's own when it is
-// for a host beyond.
+// TestErrorsOfTheRouter: a packet that cannot leave is answered from the service's address, or from the gateway's own
+// when it is for a host beyond.
 func TestErrorsOfTheRouter(t *testing.T) {
 	b := newBed(t, testTopology())
 	_, back := b.run(0, frame(tuple(tcp, podClient, 40000, webIP, 80)))
@@ -165,7 +166,8 @@ func TestForgedICMPError(t *testing.T) {
 // TestNeighbourDiscoveryIsTheKernels, even when it asks for a service address.
 func TestNeighbourDiscoveryIsTheKernels(t *testing.T) {
 	b := newBed(t, testTopology())
-	b.run(0, frame(tuple(packet.ProtoICMPv6, client6, 0, webIP6, 0), payload(16), func(s *packet.Spec) { s.ICMPType, s.TTL = 135, 255 }))
+	solicit := func(s *packet.Spec) { s.ICMPType, s.TTL = 135, 255 }
+	b.run(0, frame(tuple(packet.ProtoICMPv6, client6, 0, webIP6, 0), payload(16), solicit))
 	if len(b.punted) != 1 {
 		t.Errorf("%d punted", len(b.punted))
 	}

@@ -29,9 +29,9 @@ type TraceResult struct {
 // traceTime is the time of a traced packet on the pipeline's clock; any will do.
 const traceTime = 1e9
 
-// Trace runs one packet through the engine that t compiles to, offline: through the twin of the XDP program and the very
-// Pipeline of a worker. The one interface is in memory, all endpoints pass their health checks, and every destination that
-// is not the gateway itself has a next hop there.
+// Trace runs one packet through the engine that t compiles to, offline: through the twin of the XDP program and the
+// very Pipeline of a worker. The one interface is in memory, all endpoints pass their health checks, and every
+// destination that is not the gateway itself has a next hop there.
 func Trace(t *topology.Topology, spec TraceSpec) (*TraceResult, error) {
 	frame, err := spec.frame()
 	if err != nil {
@@ -104,9 +104,13 @@ func newTraceBench(t *topology.Topology) (*traceBench, error) {
 	}
 	port := xdp.NewMemory(xdp.MemoryOptions{Interfaces: []xdp.Interface{{Name: "trace", MTU: 1500}}, Frames: 64})
 	hop := fib.NextHop{State: fib.Ready, MTU: 1500, DstMAC: [6]byte{2, 0, 0, 0, 0, 2}, SrcMAC: [6]byte{2, 0, 0, 0, 0, 1}}
-	routes := []fib.Route{{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Hop: hop}, {Prefix: netip.MustParsePrefix("::/0"), Hop: hop}}
+	routes := []fib.Route{
+		{Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Hop: hop},
+		{Prefix: netip.PrefixFrom(netip.IPv6Unspecified(), 0), Hop: hop},
+	}
+	local := fib.NextHop{State: fib.Local, Iface: -1}
 	for _, a := range t.Gateway.LocalAddresses {
-		routes = append(routes, fib.Route{Prefix: netip.PrefixFrom(a, a.BitLen()), Hop: fib.NextHop{State: fib.Local, Iface: -1}})
+		routes = append(routes, fib.Route{Prefix: netip.PrefixFrom(a, a.BitLen()), Hop: local})
 	}
 	p := NewPipeline(PipelineConfig{Port: port, Flows: flows.Register(), NextHops: offline{fib.Static(1, routes...)},
 		Punter: noKernel{}, Counters: &Counters{}})

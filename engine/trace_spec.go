@@ -9,8 +9,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// Origin says where a traced packet comes in. Whether its source counts as a pod is decided by pod_cidrs alone, as on the
-// wire.
+// Origin says where a traced packet comes in. Whether its source counts as a pod is decided by pod_cidrs alone, as on
+// the wire.
 type Origin string
 
 // The origins.
@@ -35,7 +35,8 @@ func (s *TraceSpec) frame() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := packet.Spec{SrcMAC: [6]byte{2, 0, 0, 0, 0, 9}, DstMAC: [6]byte{2, 0, 0, 0, 0, 1}, DF: true, Payload: []byte("trace")}
+	p := packet.Spec{DF: true, Payload: []byte("trace")}
+	p.SrcMAC, p.DstMAC = [6]byte{2, 0, 0, 0, 0, 9}, [6]byte{2, 0, 0, 0, 0, 1}
 	switch strings.ToLower(s.Proto) {
 	case "tcp":
 		tu.Proto, p.Payload, p.Window = packet.ProtoTCP, nil, 0xffff
@@ -72,7 +73,8 @@ func (s *TraceSpec) tuple() (packet.Tuple, error) {
 	if src.Is4() != dst.Is4() {
 		return packet.Tuple{}, fmt.Errorf("source %v and destination %v are of different families", src, dst)
 	}
-	return packet.Tuple{Src: packet.AddrFrom(src), Dst: packet.AddrFrom(dst), SrcPort: s.Src.Port(), DstPort: s.Dst.Port()}, nil
+	return packet.Tuple{Src: packet.AddrFrom(src), Dst: packet.AddrFrom(dst),
+		SrcPort: s.Src.Port(), DstPort: s.Dst.Port()}, nil
 }
 
 // tcpFlags reads Flags, names separated by commas.

@@ -15,10 +15,10 @@ import (
 //	PROTO SRC > DST [KEY=VALUE ...] [quoting PACKET]        PROTO: tcp, udp, icmp, icmpv6, gre
 //	hex BYTES                                               a whole frame
 //
-// SRC and DST are address:port, or an address alone for ICMP and GRE. A port $NAME is bound by an out line and used by those
-// after it. Keys, hexadecimal where bits count: ttl, df=0, id, seq (TCP), flags=syn,ack, vlan, payload (hex) or size (of
-// zeros), type, code, mtu and ident (ICMP), check and ipcheck (checksums; on the way in also "zero" and "partial"). For
-// the quoted packet also len (bytes of it that are there) and total (its length field).
+// SRC and DST are address:port, or an address alone for ICMP and GRE. A port $NAME is bound by an out line and used
+// by those after it. Keys, hexadecimal where bits count: ttl, df=0, id, seq (TCP), flags=syn,ack, vlan, payload (hex)
+// or size (of zeros), type, code, mtu and ident (ICMP), check and ipcheck (checksums; on the way in also "zero" and
+// "partial"). For the quoted packet also len (bytes of it that are there) and total (its length field).
 type vectorPacket struct {
 	spec   packet.Spec
 	hex    []byte
