@@ -106,8 +106,8 @@ func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
 }
 
 // serves reports whether the address that a flow was opened to still belongs to its service port, and the flow's
-// backend is one of that port which is up. An endpoint that is published although it is not ready (publish_not_ready_addresses)
-// is Ready without Serving, and gets new flows.
+// backend is one of that port which is up. An endpoint that is published although it is not ready
+// (publish_not_ready_addresses) is Ready without Serving, and gets new flows.
 func (p *Pipeline) serves(flow *conntrack.Flow) bool {
 	m := flow.Meta()
 	b := p.snap.NAT.BackendByID(m.Backend)
