@@ -130,7 +130,11 @@ func (a *appliance) openFlows() (err error) {
 
 // control builds the first snapshot, and follows changes of health from then on.
 func (a *appliance) control(ctx context.Context) (err error) {
-	a.health = health.New(health.Options{OnChange: func() { a.controller.Notify() }, Log: a.log})
+	ports, ok := health.OutsidePorts(a.topology.Gateway.SNATPorts, a.topology.Cluster.NodePortRange)
+	if !ok {
+		a.log.Warn("health checks share their source ports with translated flows; narrow gateway.snat_ports to leave them some")
+	}
+	a.health = health.New(health.Options{Ports: ports, OnChange: func() { a.controller.Notify() }, Log: a.log})
 	a.controller, err = control.New(a.topology, control.Options{
 		Down:    a.health.Down,
 		Targets: func(t *topology.Topology) error { return a.health.SetTargets(health.Targets(t)) },
