@@ -2,11 +2,11 @@ package nat
 
 import "sluice/xdp/packet"
 
-// RewriteQuote translates an ICMP error in place: the packet that it quotes carries inner afterwards, and the error itself
-// goes from src to dst. in and quote are from packet.Parse and packet.ParseQuote; the error is not a fragment, and the quote
-// has ports (Info.HasPorts). The tuples of both follow. All checksums that lie within the packet are brought up to date: of
-// the quoted IP and transport headers, of the error, and of its IP header. The error's own checksum is computed anew, so
-// the caller verifies it first: a damaged error must not come to look sound.
+// RewriteQuote translates an ICMP error in place: the packet that it quotes carries inner afterwards, and the error
+// itself goes from src to dst. in and quote are from packet.Parse and packet.ParseQuote; the error is not a fragment,
+// and the quote has ports (Info.HasPorts). The tuples of both follow. All checksums that lie within the packet are
+// brought up to date: of the quoted IP and transport headers, of the error, and of its IP header. The error's own
+// checksum is computed anew, so the caller verifies it first: a damaged error must not come to look sound.
 func RewriteQuote(frame []byte, in, quote *packet.Info, inner *packet.Tuple, src, dst packet.Addr) {
 	addrs := addrDelta(&quote.Tuple, inner)
 	writeAddrs(frame, quote.L3, quote.Family, inner, addrs)
@@ -24,7 +24,7 @@ func RewriteQuote(frame []byte, in, quote *packet.Info, inner *packet.Tuple, src
 	outerDelta := addrDelta(&in.Tuple, &outer)
 	writeAddrs(frame, in.L3, in.Family, &outer, outerDelta)
 	in.Tuple = outer
-	// The change of the quote is the sum of several that cancel in part (a checksum that follows its header cancels it), so the
-	// error's own checksum is computed in full: errors are rare and short.
+	// The change of the quote is the sum of several that cancel in part (a checksum that follows its header cancels
+	// it), so the error's own checksum is computed in full: errors are rare and short.
 	packet.Complete(frame, in)
 }

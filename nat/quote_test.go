@@ -11,8 +11,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// TestQuoteVector is a fragmentation-needed error from a router to the service address, about a packet of 1500 bytes that
-// the service sent to a client, of which it quotes 28. The checksums were computed elsewhere.
+// TestQuoteVector is a fragmentation-needed error from a router to the service address, about a packet of 1500 bytes
+// that the service sent to a client, of which it quotes 28. The checksums were computed elsewhere.
 func TestQuoteVector(t *testing.T) {
 	frame, err := hex.DecodeString("020000000002020000000001" + "0800" +
 		"45000038000040004001" + "0000" + "c6336401" + "cb007105" + // from the router to V
@@ -59,8 +59,8 @@ func errorAbout(t testing.TB, buf []byte, spec *packet.Spec, length int, e packe
 	return buf[start:end]
 }
 
-// checkQuote translates the error that sits at from about the packet of spec, so that it comes from to about a packet of the
-// tuple inner. What it is to look like needs no translation to tell: it is the error about the other packet.
+// checkQuote translates the error that sits at from about the packet of spec, so that it comes from to about a packet
+// of the tuple inner. What it is to look like needs no translation to tell: it is the error about the other packet.
 func checkQuote(t testing.TB, spec packet.Spec, inner packet.Tuple, length int, e packet.Error, from, to packet.Addr) {
 	t.Helper()
 	frame := errorAbout(t, make([]byte, 2048), &spec, length, e, from)
@@ -157,6 +157,22 @@ func TestRewriteQuoteLeavesNoChecksum(t *testing.T) {
 	}
 }
 
+// TestRewriteQuoteCutWithinChecksum quotes one byte of a TCP checksum, which is left as it is.
+func TestRewriteQuoteCutWithinChecksum(t *testing.T) {
+	spec := packet.Spec{Tuple: tuple(tcp, v, 80, c, 40000)}
+	frame := errorAbout(t, make([]byte, 2048), &spec, 37, packet.TooBig, addr(router))
+	in := parse(t, frame)
+	var quote packet.Info
+	if s := packet.ParseQuote(frame, &in, &quote); s != packet.OK {
+		t.Fatalf("status %d", s)
+	}
+	last, inner := frame[len(frame)-1], tuple(tcp, b1, 8080, c, 40000)
+	nat.RewriteQuote(frame, &in, &quote, &inner, addr(router), addr(b1))
+	if frame[len(frame)-1] != last || !packet.VerifyL4(frame, &in) || !packet.VerifyIP(frame, &quote) {
+		t.Errorf("the last byte went from %02x to %02x: %x", last, frame[len(frame)-1], frame)
+	}
+}
+
 // TestRewriteQuoteOfAnything translates errors about random packets, cut off anywhere, and compares all bytes.
 func TestRewriteQuoteOfAnything(t *testing.T) {
 	count := 200_000
@@ -209,8 +225,8 @@ func TestRewriteQuoteDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzRewriteQuote translates errors with any quote. Whatever it is, the error comes out with right checksums, and quotes the
-// packet that it is to quote.
+// FuzzRewriteQuote translates errors with any quote. Whatever it is, the error comes out with right checksums, and
+// quotes the packet that it is to quote.
 func FuzzRewriteQuote(f *testing.F) {
 	buf := make([]byte, 2048)
 	for _, spec := range []packet.Spec{

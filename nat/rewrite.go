@@ -10,9 +10,10 @@ import (
 type ChecksumMode uint8
 
 const (
-	// Auto updates by difference, and completes in full where the packet came with the pseudo-header sum only. One valid
-	// packet in 65536 looks like that by chance; completing it gives what it had. A packet that looks like that and was
-	// damaged on its way leaves with a checksum that hides the damage, as it would behind a network card that completes.
+	// Auto updates by difference, and completes in full where the packet came with the pseudo-header sum only. One
+	// valid packet in 65536 looks like that by chance; completing it gives what it had. A packet that looks like that
+	// and was damaged on its way leaves with a checksum that hides the damage, as it would behind a network card that
+	// completes.
 	Auto ChecksumMode = iota
 	// Incremental always updates by difference (RFC 1624).
 	Incremental
@@ -20,9 +21,9 @@ const (
 	Full
 )
 
-// Rewrite changes addresses and ports of the packet in place, so that it carries to instead of in.Tuple, of the same family
-// and protocol. For ICMP echo the identifier becomes to.SrcPort. in.Tuple follows. The packet has ports (Info.HasPorts) and
-// is not a fragment.
+// Rewrite changes addresses and ports of the packet in place, so that it carries to instead of in.Tuple, of the same
+// family and protocol. For ICMP echo the identifier becomes to.SrcPort. in.Tuple follows. The packet has ports
+// (Info.HasPorts) and is not a fragment.
 func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode) {
 	anew := mode == Full || mode == Auto && packet.IsPartial(frame, in)
 	addrs := addrDelta(&in.Tuple, to)

@@ -99,8 +99,8 @@ func TestTTLVector(t *testing.T) {
 	}
 }
 
-// TestZerosOnly rewrites an echo reply that has nothing but zeros left: its checksum is ffff, the one case in which an update
-// by difference would give the other zero, which does not verify.
+// TestZerosOnly rewrites an echo reply that has nothing but zeros left: its checksum is ffff, the one case in which
+// an update by difference would give the other zero, which does not verify.
 func TestZerosOnly(t *testing.T) {
 	for mode, name := range map[nat.ChecksumMode]string{nat.Auto: "auto", nat.Incremental: "incremental", nat.Full: "full"} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,8 @@ func TestZerosOnly(t *testing.T) {
 	}
 }
 
-// TestTrailingBytes rewrites a UDP packet that ends before its IP packet does: the rest is not covered by the checksum.
+// TestTrailingBytes rewrites a UDP packet that ends before its IP packet does: the rest is not covered by the
+// checksum.
 func TestTrailingBytes(t *testing.T) {
 	for mode, name := range map[nat.ChecksumMode]string{nat.Auto: "auto", nat.Incremental: "incremental", nat.Full: "full"} {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,8 @@ type Spec struct {
 	Payload        []byte
 }
 
-// Build writes the packet with right checksums into buf and returns it. It panics when buf is too short: callers build
-// packets of their own making, never of lengths from the wire.
+// Build writes the packet with right checksums into buf and returns it. It panics when buf is too short: callers
+// build packets of their own making, never of lengths from the wire.
 func Build(buf []byte, s *Spec) []byte {
 	l3 := writeEthernet(buf, s)
 	header, l4len := IPv4Len, transportLen(s.Tuple.Proto)

@@ -142,6 +142,8 @@ func TestVerifyL4(t *testing.T) {
 		{"icmpv6 damaged", flip(icmpv6(128, 0)), false},
 		{"fragment cannot be told", put(flip(udp4()), 20, 0x20), true},
 		{"gre has none here", put(udp4(), 23, 47), true},
+		{"icmp over ipv6 has none here", ipv6(icmp4, 8, 0, 1, 2, 0, 0, 0, 0), true},
+		{"icmpv6 over ipv4 has none here", put(udp4(), 23, 58), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := parse(t, tc.frame)
@@ -185,7 +187,7 @@ func leavePartial(frame []byte, in *packet.Info, length int) {
 	} else {
 		header = join(src[:], dst[:], []byte{0, 0, byte(length >> 8), byte(length), 0, 0, 0, in.Proto})
 	}
-	at := map[uint8]int{tcp: 16, udp: 6, icmp6: 2}[in.Proto]
+	at := map[uint8]int{tcp: 16, udp: 6, icmp4: 2, icmp6: 2}[in.Proto]
 	binary.BigEndian.PutUint16(frame[in.L4+at:], plainSum(header, 0))
 }
 
@@ -230,12 +232,15 @@ func TestNeverPartial(t *testing.T) {
 	fragment := put(udp4(), 20, 0x20)
 	in := parse(t, fragment)
 	leavePartial(fragment, &in, 11)
+	echo := icmp(8, 0)
+	echoIn := parse(t, echo)
+	leavePartial(echo, &echoIn, 8)
 	for _, tc := range []struct {
 		name  string
 		frame []byte
 	}{
 		{"fragment", fragment},
-		{"icmp over ipv4", icmp(8, 0)},
+		{"icmp over ipv4", echo},
 		{"gre", put(udp4(), 23, 47)},
 		{"udp without checksum", put(udp4(), 40, 0, 0)},
 	} {

@@ -7,8 +7,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// FuzzParse checks for any bytes that nothing panics, that what Parse says lies within the frame and does not depend on what
-// was in the Info, and that what is done to a packet keeps it sound.
+// FuzzParse checks for any bytes that nothing panics, that what Parse says lies within the frame and does not depend
+// on what was in the Info, and that what is done to a packet keeps it sound.
 func FuzzParse(f *testing.F) {
 	for _, k := range kinds() {
 		f.Add(k.frame)
@@ -123,7 +123,8 @@ func checkBuildError(t *testing.T, frame []byte, in packet.Info) {
 	}
 }
 
-// FuzzParseQuote checks for any bytes in an ICMP error that nothing panics, and that what is found lies within the error.
+// FuzzParseQuote checks for any bytes in an ICMP error that nothing panics, and that what is found lies within the
+// error.
 func FuzzParseQuote(f *testing.F) {
 	for _, k := range kinds() {
 		in := parse(f, k.frame)

@@ -2,8 +2,8 @@ package packet
 
 import "encoding/binary"
 
-// How much of the packet an ICMP error quotes. RFC 1812 section 4.3.2.3: as much as fits into 576 bytes; RFC 4443 section 2.4:
-// as much as fits into the minimum MTU of 1280.
+// How much of the packet an ICMP error quotes. RFC 1812 section 4.3.2.3: as much as fits into 576 bytes; RFC 4443
+// section 2.4: as much as fits into the minimum MTU of 1280.
 const (
 	maxICMPv4Error = 576
 	maxICMPv6Error = 1280
@@ -43,9 +43,9 @@ func (e Error) typeCode(family uint8) (t, code uint8) {
 	return ICMPv6Unreachable, 4
 }
 
-// MayAnswer reports whether an ICMP error may be sent about the packet: not about an ICMP error, a later fragment, nor
-// what was sent to or from an address that is not one host's, on either layer (RFC 1122 section 3.2.2, RFC 4443 section
-// 2.4). A broadcast address of a subnet cannot be told here.
+// MayAnswer reports whether an ICMP error may be sent about the packet: not about an ICMP error, a later fragment,
+// nor what was sent to or from an address that is not one host's, on either layer (RFC 1122 section 3.2.2, RFC 4443
+// section 2.4). A broadcast address of a subnet cannot be told here.
 func MayAnswer(frame []byte, in *Info) bool {
 	if in.IsICMP() && isSilent(in.Family, in.ICMPType) || in.Fragment == LaterFragment || frame[0]&1 != 0 {
 		return false
@@ -62,7 +62,8 @@ func isSilent(family, t uint8) bool {
 	return t < ICMPv6Echo || t == ICMPv6Redirect
 }
 
-// isHost reports whether an address can be one host's: neither unspecified, multicast, nor IPv4 class E and broadcast.
+// isHost reports whether an address can be one host's: neither unspecified, multicast, nor IPv4 class E and
+// broadcast.
 func isHost(a Addr) bool {
 	if a.Is4() {
 		first := a.V4() >> 24
@@ -71,9 +72,9 @@ func isHost(a Addr) bool {
 	return a.Hi>>56 != 0xff && a != Addr{} && a != Addr{0, 1}
 }
 
-// BuildError turns the packet buf[start:end], which in describes, into an ICMP error about itself, from src to its sender,
-// in place: it needs up to 48 bytes in front of start. MAC addresses are swapped, VLAN tags stay. mtu is for TooBig. It
-// returns the new start and end; ok is false when there is no room in front.
+// BuildError turns the packet buf[start:end], which in describes, into an ICMP error about itself, from src to its
+// sender, in place: it needs up to 48 bytes in front of start. MAC addresses are swapped, VLAN tags stay. mtu is for
+// TooBig. It returns the new start and end; ok is false when there is no room in front.
 func BuildError(buf []byte, start, end int, in *Info, e Error, src Addr, mtu uint16) (newStart, newEnd int, ok bool) {
 	header, limit := IPv4Len+ICMPLen, maxICMPv4Error
 	if in.Family == 6 {
@@ -122,8 +123,8 @@ func swap(a, b []byte, n int) {
 	copy(b[:n], was[:n])
 }
 
-// EchoReply turns an echo request, which is no fragment, into its reply, in place: addresses swapped on both layers, type
-// changed, TTL 64. in follows.
+// EchoReply turns an echo request, which is no fragment, into its reply, in place: addresses swapped on both layers,
+// type changed, TTL 64. in follows.
 func EchoReply(frame []byte, in *Info) {
 	swapMACs(frame)
 	if in.Family == 4 {

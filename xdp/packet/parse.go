@@ -79,19 +79,6 @@ type Info struct {
 	ICMPError bool     // an ICMP or ICMPv6 error message, which quotes a packet
 }
 
-// IsICMP reports whether the packet is ICMP over IPv4 or ICMPv6 over IPv6, with its header in this frame.
-func (in *Info) IsICMP() bool {
-	return in.Fragment != LaterFragment && in.Proto == icmpProto(in.Family)
-}
-
-// icmpProto is the protocol number of ICMP in a family.
-func icmpProto(family uint8) uint8 {
-	if family == 4 {
-		return ProtoICMP
-	}
-	return ProtoICMPv6
-}
-
 // Parse fills in from an Ethernet frame. It resets in first and allocates nothing.
 func Parse(frame []byte, in *Info) Status {
 	*in = Info{}
@@ -186,8 +173,8 @@ func parseIPv6(frame []byte, in *Info, how extent) Status {
 	in.Tuple.Src = Addr{binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])}
 	in.Tuple.Dst = Addr{binary.BigEndian.Uint64(b[24:]), binary.BigEndian.Uint64(b[32:])}
 	if in.Tuple.Src.Is4() || in.Tuple.Dst.Is4() {
-		// No packet has an IPv4-mapped address (RFC 4291 section 2.5.5.2 has them for nodes to hold IPv4 addresses in, as Addr
-		// does): a forged one would pass for a packet of an IPv4 flow.
+		// No packet has an IPv4-mapped address (RFC 4291 section 2.5.5.2 has them for nodes to hold IPv4 addresses
+		// in, as Addr does): a forged one would pass for a packet of an IPv4 flow.
 		return Malformed
 	}
 	in.L4, in.End = in.L3+IPv6Len, in.L3+total
@@ -197,60 +184,6 @@ func parseIPv6(frame []byte, in *Info, how extent) Status {
 		}
 	}
 	return parseL4(frame, in, how)
-}
-
-// IPv6 extension headers (IANA protocol numbers; RFC 8200 section 4, RFC 4302 for AH).
-const (
-	extHopByHop    = 0
-	extRouting     = 43
-	extFragment    = 44
-	extAuth        = 51
-	extDestination = 60
-)
-
-func isExtension(proto uint8) bool {
-	switch proto {
-	case extHopByHop, extRouting, extFragment, extAuth, extDestination:
-		return true
-	}
-	return false
-}
-
-// skipExtensions walks the chain of extension headers and leaves L4 and Proto at what follows it. It stops at a routing
-// header with segments left: such a packet is on its way to another address than the one it shows, and its checksum is made
-// for that one, so it is of no flow (RFC 8200 sections 4.4 and 8.1).
-func skipExtensions(frame []byte, in *Info) Status {
-	in.Options = true
-	for range maxExtensions {
-		if !isExtension(in.Proto) || in.Fragment == LaterFragment {
-			return OK
-		}
-		if in.L4+8 > in.End {
-			return Malformed
-		}
-		b := frame[in.L4:in.End]
-		size := 8 + int(b[1])*8
-		switch in.Proto {
-		case extFragment:
-			size = 8
-			field := binary.BigEndian.Uint16(b[2:])
-			in.setFragment(field>>3, field&1 != 0)
-		case extAuth:
-			size = (int(b[1]) + 2) * 4
-		}
-		if size > len(b) {
-			return Malformed
-		}
-		if in.Proto == extRouting && b[3] != 0 {
-			return OK
-		}
-		in.Proto = b[0]
-		in.L4 += size
-	}
-	if isExtension(in.Proto) {
-		return Malformed
-	}
-	return OK
 }
 
 // parseL4 reads ports, flags and types. The transport header must be there, but for the later part of a quoted one.
@@ -309,76 +242,4 @@ func parseUDP(b []byte, in *Info, how extent) Status {
 	}
 	in.ports(b)
 	return OK
-}
-
-// ICMP and ICMPv6 types (IANA ICMP parameters, ICMPv6 parameters).
-const (
-	ICMPEchoReply    = 0
-	ICMPUnreachable  = 3
-	ICMPSourceQuench = 4
-	ICMPRedirect     = 5
-	ICMPEcho         = 8
-	ICMPTimeExceeded = 11
-	ICMPParameter    = 12
-
-	ICMPv6Unreachable  = 1
-	ICMPv6TooBig       = 2
-	ICMPv6TimeExceeded = 3
-	ICMPv6Parameter    = 4
-	ICMPv6Echo         = 128
-	ICMPv6EchoReply    = 129
-	ICMPv6Redirect     = 137
-)
-
-func parseICMP(b []byte, in *Info) Status {
-	if len(b) < ICMPLen {
-		return Malformed
-	}
-	in.ICMPType, in.ICMPCode = b[0], b[1]
-	in.ICMPError = isICMPError(in.Family, in.ICMPType)
-	if in.IsEcho() || in.IsEchoReply() {
-		id := binary.BigEndian.Uint16(b[4:])
-		in.Tuple.SrcPort, in.Tuple.DstPort = id, id
-		in.HasPorts = true
-	}
-	return OK
-}
-
-// isICMPError reports whether a type is an error about a packet that it quotes. Redirects and source quench are not: they
-// are for hosts, not for what passes through a gateway.
-func isICMPError(family, t uint8) bool {
-	if family == 4 {
-		return t == ICMPUnreachable || t == ICMPTimeExceeded || t == ICMPParameter
-	}
-	return t >= ICMPv6Unreachable && t <= ICMPv6Parameter
-}
-
-// IsEcho reports whether the packet is an echo request.
-func (in *Info) IsEcho() bool {
-	return in.IsICMP() && (in.Family == 4 && in.ICMPType == ICMPEcho || in.Family == 6 && in.ICMPType == ICMPv6Echo)
-}
-
-// IsEchoReply reports whether the packet is an echo reply.
-func (in *Info) IsEchoReply() bool {
-	return in.IsICMP() && (in.Family == 4 && in.ICMPType == ICMPEchoReply || in.Family == 6 && in.ICMPType == ICMPv6EchoReply)
-}
-
-// ParseQuote fills quote from the packet that an ICMP error quotes; in is the Info of the error itself. Offsets of
-// quote count from the start of the frame too. The quote may be cut off behind the first 8 bytes of its transport header. A
-// quote of an ICMP error, which RFC 1122 section 3.2.2 forbids to send, is Malformed.
-func ParseQuote(frame []byte, in, quote *Info) Status {
-	*quote = Info{L3: in.L4 + ICMPLen}
-	if !in.ICMPError || quote.L3 >= in.End {
-		return Malformed
-	}
-	var s Status
-	if in.Family == 4 {
-		s = parseIPv4(frame[:in.End], quote, quoted)
-	} else {
-		s = parseIPv6(frame[:in.End], quote, quoted)
-	}
-	if s == OK && quote.ICMPError {
-		return Malformed
-	}
-	return s
 }

@@ -94,8 +94,8 @@ func TestParseQuoteOfNothing(t *testing.T) {
 	}
 }
 
-// TestParseQuoteOfAnyProtocol quotes every protocol, cut off everywhere. Only what we know has ports, and only when there
-// are eight bytes of it.
+// TestParseQuoteOfAnyProtocol quotes every protocol, cut off everywhere. Only what we know has ports, and only when
+// there are eight bytes of it.
 func TestParseQuoteOfAnyProtocol(t *testing.T) {
 	known := map[uint8]bool{udp: true, tcp: true, icmp4: true}
 	for p := range 256 {

@@ -1,0 +1,57 @@
+package packet
+
+import "encoding/binary"
+
+// IPv6 extension headers (IANA protocol numbers; RFC 8200 section 4, RFC 4302 for AH).
+const (
+	extHopByHop    = 0
+	extRouting     = 43
+	extFragment    = 44
+	extAuth        = 51
+	extDestination = 60
+)
+
+func isExtension(proto uint8) bool {
+	switch proto {
+	case extHopByHop, extRouting, extFragment, extAuth, extDestination:
+		return true
+	}
+	return false
+}
+
+// skipExtensions walks the chain of extension headers and leaves L4 and Proto at what follows it. It stops at a
+// routing header with segments left: such a packet is on its way to another address than the one it shows, and its
+// checksum is made for that one, so it is of no flow (RFC 8200 sections 4.4 and 8.1).
+func skipExtensions(frame []byte, in *Info) Status {
+	in.Options = true
+	for range maxExtensions {
+		if !isExtension(in.Proto) || in.Fragment == LaterFragment {
+			return OK
+		}
+		if in.L4+8 > in.End {
+			return Malformed
+		}
+		b := frame[in.L4:in.End]
+		size := 8 + int(b[1])*8
+		switch in.Proto {
+		case extFragment:
+			size = 8
+			field := binary.BigEndian.Uint16(b[2:])
+			in.setFragment(field>>3, field&1 != 0)
+		case extAuth:
+			size = (int(b[1]) + 2) * 4
+		}
+		if size > len(b) {
+			return Malformed
+		}
+		if in.Proto == extRouting && b[3] != 0 {
+			return OK
+		}
+		in.Proto = b[0]
+		in.L4 += size
+	}
+	if isExtension(in.Proto) {
+		return Malformed
+	}
+	return OK
+}
