@@ -24,6 +24,23 @@ func (t *Table) OnStep(pause func()) { t.pause = pause }
 // Address returns where the flows lie.
 func (t *Table) Address() uint64 { return uint64(reflect.ValueOf(t.flows).Pointer()) }
 
+// TakeSpare pops a flow off the stack of unused ones and returns its number, 0 if there is none.
+func (t *Table) TakeSpare() uint32 {
+	if f := t.takeSpare(); f != nil {
+		return f.number
+	}
+	return 0
+}
+
+// GiveSpare pushes flow n on that stack.
+func (t *Table) GiveSpare(n uint32) {
+	f := &t.flows[n]
+	f.number = n
+	var c chain
+	t.push(&c, f)
+	t.give(&c)
+}
+
 // HashOf returns the table's hash of a tuple in words.
 func (t *Table) HashOf(k *[5]uint64) uint64 { return t.hash(k) }
 

@@ -55,7 +55,9 @@ func (t *Table) takeSpare() *Flow {
 			return nil
 		}
 		f := &t.flows[uint32(top)]
-		if t.spare.CompareAndSwap(top, (top&^(tagOne-1)+tagOne)|uint64(f.free.Load())) {
+		next := f.free.Load()
+		t.step()
+		if t.spare.CompareAndSwap(top, (top&^(tagOne-1)+tagOne)|uint64(next)) {
 			return f
 		}
 	}

@@ -2,6 +2,7 @@ package conntrack_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -128,4 +129,27 @@ func TestHandlesArePooled(t *testing.T) {
 		t.Errorf("%d flows' memory used for one flow at a time", peak)
 	}
 	check(t, tab)
+}
+
+// TestOvertakenPop: a pop that has read the top of the stack of unused flows and what comes below it is stopped, and
+// another worker takes both and puts the top one back. The first must notice, though the top looks as before, or the
+// second flow would be handed out twice.
+func TestOvertakenPop(t *testing.T) {
+	tab := conntrack.NewOnHeap(options(10), 1, 1)
+	for n := range uint32(3) {
+		tab.GiveSpare(n + 1)
+	}
+	var taken []uint32
+	tab.OnStep(func() {
+		tab.OnStep(nil)
+		top := tab.TakeSpare()
+		taken = append(taken, tab.TakeSpare())
+		tab.GiveSpare(top)
+	})
+	for n := tab.TakeSpare(); n != 0; n = tab.TakeSpare() {
+		taken = append(taken, n)
+	}
+	if want := []uint32{2, 3, 1}; !slices.Equal(taken, want) {
+		t.Errorf("flows taken: %v, want %v", taken, want)
+	}
 }
