@@ -11,7 +11,7 @@ import (
 // are translated, and the rest is dropped for a service address and the kernel's otherwise.
 func (p *Pipeline) icmp(f *xdp.Frame) {
 	switch {
-	case isNeighbourDiscovery(&p.in):
+	case isNeighbourDiscovery(p.in):
 		p.punt(f) // also for a service address: who answers for it on the link is the kernel's to say
 	case p.in.ICMPError:
 		p.icmpError(f)
@@ -30,14 +30,14 @@ func isNeighbourDiscovery(in *packet.Info) bool {
 // echo answers an echo request by the way it came.
 func (p *Pipeline) echo(f *xdp.Frame) {
 	switch {
-	case !packet.VerifyL4(f.Bytes(), &p.in):
+	case !packet.VerifyL4(f.Bytes(), p.in):
 		p.drop(f, reason.BadICMP)
-	case !packet.MayAnswer(f.Bytes(), &p.in):
+	case !packet.MayAnswer(f.Bytes(), p.in):
 		p.drop(f, reason.Malformed)
 	case !p.echoes.take(p.now):
 		p.drop(f, reason.RateLimited)
 	default:
-		packet.EchoReply(f.Bytes(), &p.in)
+		packet.EchoReply(f.Bytes(), p.in)
 		p.send(f, f.Iface, reason.EchoReply)
 	}
 }
@@ -47,7 +47,7 @@ func (p *Pipeline) echo(f *xdp.Frame) {
 // The quoted packet is the translated one. Its reverse is what the other end sends us, so it is in the flow table,
 // and the direction in which it is found is the one in which the error travels.
 func (p *Pipeline) icmpError(f *xdp.Frame) {
-	if packet.ParseQuote(f.Bytes(), &p.in, &p.quote) != packet.OK || !p.quote.HasPorts {
+	if packet.ParseQuote(f.Bytes(), p.in, &p.quote) != packet.OK || !p.quote.HasPorts {
 		p.unrelated(f, reason.BadICMP)
 		return
 	}
@@ -59,7 +59,7 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 		p.unrelated(f, reason.UnrelatedICMP)
 		return
 	}
-	if !packet.VerifyL4(f.Bytes(), &p.in) {
+	if !packet.VerifyL4(f.Bytes(), p.in) {
 		p.drop(f, reason.BadICMP)
 		return
 	}
@@ -76,8 +76,8 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 	if !p.mayLeave(f, hop) {
 		return
 	}
-	packet.DecrementTTL(f.Bytes(), &p.in)
-	nat.RewriteQuote(f.Bytes(), &p.in, &p.quote, &inner, p.errorSource(&inner), inner.Src)
+	packet.DecrementTTL(f.Bytes(), p.in)
+	nat.RewriteQuote(f.Bytes(), p.in, &p.quote, &inner, p.errorSource(&inner), inner.Src)
 	p.dispatch(f, hop, reason.RelatedICMP)
 }
 
@@ -119,7 +119,7 @@ func (p *Pipeline) errorAddr() packet.Addr {
 // answerError turns the packet into an ICMP error about itself, from src, and sends it back by the way it came. Where
 // no error may or can be sent the packet is dropped.
 func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, src packet.Addr, mtu uint16, why reason.Reason) {
-	if !packet.MayAnswer(f.Bytes(), &p.in) {
+	if !packet.MayAnswer(f.Bytes(), p.in) {
 		p.drop(f, why)
 		return
 	}
@@ -127,7 +127,7 @@ func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, src packet.Addr, mt
 		p.drop(f, reason.RateLimited)
 		return
 	}
-	start, end, ok := packet.BuildError(f.Buf, f.Start, f.End, &p.in, e, src, mtu)
+	start, end, ok := packet.BuildError(f.Buf, f.Start, f.End, p.in, e, src, mtu)
 	if !ok {
 		p.drop(f, why)
 		return

@@ -59,11 +59,13 @@ type Pipeline struct {
 	hops      *fib.Snapshot
 	epoch     uint64 // generations of snap and hops, as they are kept with flows
 	now       int64
-	in, quote packet.Info // scratch of the frame at hand
-	hop       fib.NextHop // likewise: a next hop that is in no snapshot
-	fromNode  bool        // the frame comes from a process of the gateway: for trace only
-	out       []outQueue  // by interface
-	done      []xdp.Frame // to be released
+	batch     [batchSize]parsed
+	in        *packet.Info // of the frame at hand
+	quote     packet.Info  // scratch: what an ICMP error quotes
+	hop       fib.NextHop  // scratch: a next hop that is in no snapshot
+	fromNode  bool         // the frame comes from a process of the gateway: for trace only
+	out       []outQueue   // by interface
+	done      []xdp.Frame  // to be released
 	tally     tally
 	pending   pending
 	exhausted nat.Exhausted
@@ -90,10 +92,38 @@ func NewPipeline(c PipelineConfig) *Pipeline {
 // of a monotonic clock. The frames belong to the pipeline from here on. The caller flushes the Port afterwards.
 func (p *Pipeline) Process(snap *control.Snapshot, now int64, frames []xdp.Frame) {
 	p.begin(snap, now)
-	for i := range frames {
-		p.one(&frames[i])
+	for len(frames) > batchSize {
+		p.run(frames[:batchSize])
+		frames = frames[batchSize:]
 	}
+	p.run(frames)
 	p.end()
+}
+
+// parsed is a frame of the batch at hand after its first stage.
+type parsed struct {
+	info   packet.Info
+	status packet.Status
+	hint   conntrack.Hint
+}
+
+// run takes at most a batch through the pipeline: first it parses all frames and brings what their lookups will read into the
+// caches, then it deals with one after the other.
+func (p *Pipeline) run(frames []xdp.Frame) {
+	for i := range frames {
+		b := &p.batch[i]
+		b.status, b.hint = packet.Parse(frames[i].Bytes(), &b.info), 0
+		if b.status == packet.OK && b.info.HasPorts {
+			b.hint = p.Flows.Warm(&b.info.Tuple)
+		}
+	}
+	for i := range frames {
+		p.Flows.WarmFlow(p.batch[i].hint)
+	}
+	for i := range frames {
+		p.in = &p.batch[i].info
+		p.one(&frames[i], p.batch[i].status)
+	}
 }
 
 // Tick does what time asks for, without frames: it sends or gives up frames that wait for a neighbour.
@@ -130,9 +160,9 @@ func (p *Pipeline) end() {
 	p.tally.publish(p.Counters)
 }
 
-// one takes a frame through the pipeline.
-func (p *Pipeline) one(f *xdp.Frame) {
-	switch packet.Parse(f.Bytes(), &p.in) {
+// one takes a parsed frame through the pipeline.
+func (p *Pipeline) one(f *xdp.Frame, status packet.Status) {
+	switch status {
 	case packet.NotIP:
 		p.punt(f)
 		return
@@ -141,7 +171,7 @@ func (p *Pipeline) one(f *xdp.Frame) {
 		return
 	}
 	if p.explain != nil {
-		p.explain.parsed(&p.in)
+		p.explain.parsed(p.in)
 	}
 	switch {
 	case p.in.Fragment != packet.NotFragment:

@@ -15,8 +15,8 @@ func (p *Pipeline) forward(f *xdp.Frame, to *packet.Tuple, hop *fib.NextHop, why
 	if !p.mayLeave(f, hop) {
 		return
 	}
-	packet.DecrementTTL(f.Bytes(), &p.in)
-	nat.Rewrite(f.Bytes(), &p.in, to, p.Checksum)
+	packet.DecrementTTL(f.Bytes(), p.in)
+	nat.Rewrite(f.Bytes(), p.in, to, p.Checksum)
 	p.dispatch(f, hop, why)
 }
 

@@ -103,11 +103,18 @@ func (p *Punter) header(frame []byte) {
 	if packet.Parse(frame, &p.in) != packet.OK || !packet.IsPartial(frame, &p.in) {
 		return
 	}
-	offset := uint16(16) // of the checksum in a TCP header
-	if p.in.Proto == packet.ProtoUDP {
-		offset = 6
-	}
 	p.buf[0] = needsChecksum
 	binary.NativeEndian.PutUint16(p.buf[6:], uint16(p.in.L4))
-	binary.NativeEndian.PutUint16(p.buf[8:], offset)
+	binary.NativeEndian.PutUint16(p.buf[8:], checksumOffset(p.in.Proto))
+}
+
+// checksumOffset is where the checksum lies in a transport header.
+func checksumOffset(proto uint8) uint16 {
+	switch proto {
+	case packet.ProtoUDP:
+		return 6
+	case packet.ProtoICMPv6:
+		return 2
+	}
+	return 16 // TCP
 }
