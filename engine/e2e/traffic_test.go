@@ -177,6 +177,7 @@ func TestIperf(t *testing.T) {
 	if _, err := n.backend[0].Start(nil, "iperf3", "-s"); err != nil {
 		t.Fatal(err)
 	}
+	await(t, "iperf3 listens", func() bool { return strings.Contains(n.command(n.backend[0], "ss", "-ltn"), ":5201") })
 	for _, args := range [][]string{{}, {"-R"}, {"-u", "-b", "8M", "-l", "1200"}} {
 		var out iperfEnd
 		cmd := append([]string{"-c", "198.19.200.11", "-t", "2", "--json", "--connect-timeout", "3000"}, args...)
