@@ -130,6 +130,9 @@ func (l *loader) file(name, text string) {
 		case []map[string]any:
 			s.first[key] = l.offset[key]
 			l.offset[key] += len(list)
+		case []any: // tables written inline, or what is not a table
+			s.first[key] = l.offset[key]
+			l.offset[key] += len(list)
 		case map[string]any:
 			if other, twice := l.once[key]; twice {
 				l.add(s, topology.Fault{Path: key, Message: fmt.Sprintf("[%s] is in %s already: expected in one file only", key, other)})

@@ -63,6 +63,7 @@ func (r *resolver) requestedClusterIPs(s serviceAt) {
 		at := paths[i]
 		cidr, ok := containing(a, r.out.Cluster.ServiceCIDRs)
 		switch {
+		case !ok && !r.rangesKnown():
 		case !ok:
 			r.fault(at, "%v is not in cluster.service_cidrs", a)
 		case !r.isHost(a):
@@ -74,6 +75,12 @@ func (r *resolver) requestedClusterIPs(s serviceAt) {
 		}
 	}
 	s.out.ClusterIPs = list
+}
+
+// rangesKnown reports whether all service ranges could be read. When not, a fault says so, and that there is no address for a
+// service would be a fault because of it.
+func (r *resolver) rangesKnown() bool {
+	return len(r.out.Cluster.ServiceCIDRs) == len(r.in.Cluster.ServiceCIDRs)
 }
 
 // isHost reports whether a is an address that a service can have in at least one of the service ranges: they may overlap.
@@ -154,6 +161,9 @@ func (r *resolver) requestedNodePort(s serviceAt, i int) {
 // allocate gives a service what it has not asked for by name.
 func (r *resolver) allocate(s serviceAt) {
 	if s.out.Type == ExternalName {
+		return
+	}
+	if !r.rangesKnown() {
 		return
 	}
 	families, ok := r.families(s)

@@ -161,7 +161,7 @@ func (r *resolver) namespaces() {
 			r.fault(path, "namespace %q is there twice", n.Name)
 		}
 		seen[n.Name] = true
-		r.out.Namespaces = append(r.out.Namespaces, Namespace{Name: n.Name, Labels: n.Labels})
+		r.out.Namespaces = append(r.out.Namespaces, Namespace(n))
 	}
 	for i := range r.in.Services {
 		if ns := r.in.Services[i].Namespace; !seen[ns] && isLabel(ns) {
