@@ -169,6 +169,9 @@ func describe(v any) string {
 
 // nearest returns the word of known that is a few typing errors away from key, "" when none is.
 func nearest(key string, known []string) string {
+	if len(key) > 64 { // no typing error of ours, and slow to compare
+		return ""
+	}
 	best, least := "", 1+max(1, len(key)/3)
 	for _, k := range known {
 		if n := distance(key, k); n < least {

@@ -31,7 +31,7 @@ func indexLines(text string) map[string]int {
 		if x.peek() == '[' {
 			x.header()
 		} else {
-			x.pair(x.table)
+			x.pair(x.table, 0)
 		}
 		if x.pos == start { // not TOML: go on with the next character
 			x.next()
@@ -89,6 +89,9 @@ func (x *index) header() {
 	path := ""
 	for i, k := range keys {
 		path = join(path, k)
+		if !array || i < len(keys)-1 {
+			x.set(path, line)
+		}
 		n, isArray := x.count[path]
 		switch {
 		case i == len(keys)-1 && array:
@@ -102,8 +105,8 @@ func (x *index) header() {
 	x.set(path, line)
 }
 
-// pair reads key = value below a path.
-func (x *index) pair(below string) {
+// pair reads key = value below a path; depth counts the arrays and inline tables around it.
+func (x *index) pair(below string, depth int) {
 	line := x.line
 	keys := x.keys()
 	if len(keys) == 0 {
@@ -120,10 +123,11 @@ func (x *index) pair(below string) {
 	}
 	x.next()
 	x.space(false)
-	x.value(path, 0)
+	x.value(path, depth)
 }
 
-// maxNesting bounds arrays within arrays; the decoder before us accepts no deeper ones either.
+// maxNesting bounds arrays and inline tables within one another, and the parts of a dotted key that are noted: no key of ours
+// is as deep, and without a bound a hostile file could use up the stack and the memory.
 const maxNesting = 100
 
 func (x *index) value(path string, depth int) {
@@ -179,9 +183,7 @@ func (x *index) inline(path string, depth int) {
 			continue
 		}
 		start := x.pos
-		if depth < maxNesting {
-			x.pair(path)
-		}
+		x.pair(path, depth+1)
 		if x.pos == start {
 			x.next()
 		}
@@ -194,7 +196,7 @@ func (x *index) keys() (keys []string) {
 		x.space(false)
 		var k string
 		if c := x.peek(); c == '"' || c == '\'' {
-			k = x.str()
+			k = unescape(x.str(), c)
 		} else {
 			start := x.pos
 			for isBare(x.peek()) {
@@ -204,7 +206,9 @@ func (x *index) keys() (keys []string) {
 				return keys
 			}
 		}
-		keys = append(keys, k)
+		if len(keys) < maxNesting {
+			keys = append(keys, k)
+		}
 		x.space(false)
 		if x.peek() != '.' {
 			return keys
@@ -215,6 +219,16 @@ func (x *index) keys() (keys []string) {
 
 func isBare(c byte) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// unescape replaces the escapes of a quoted key as far as Go has the same ones; another spelling stays as it is.
+func unescape(k string, quote byte) string {
+	if quote == '"' && strings.Contains(k, `\`) {
+		if s, err := strconv.Unquote(`"` + k + `"`); err == nil {
+			return s
+		}
+	}
+	return k
 }
 
 // str reads a string of any of the four kinds and returns what is between its quotes, escapes as they are.

@@ -21,7 +21,7 @@ import (
 // Fault is one thing that is wrong with a file.
 type Fault struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"` // from 1; 0 when the fault is of the file as a whole
+	Line    int    `json:"line"` // from 1; what is missing has the line of its table, or 1
 	Key     string `json:"key"`  // path of the key, "" for a fault of the syntax
 	Message string `json:"message"`
 	Hint    string `json:"hint"` // what to do, "" when the message says it
@@ -59,7 +59,7 @@ func Load(path string) (*topology.Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{input: topology.NewInput(), offset: map[string]int{}, once: map[string]string{}}
+	l := newLoader()
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -83,6 +83,8 @@ func list(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Names that start with a dot are hidden: editors keep their copies and locks there.
+	files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), ".") })
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: no *.toml files in this directory", path)
 	}
@@ -108,19 +110,27 @@ type loader struct {
 	offset  map[string]int    // elements so far of each top-level array
 	once    map[string]string // file of each table that may occur in one file only
 	faults  Faults
+	broken  bool // a file is not TOML: nothing is known of what it holds
+}
+
+func newLoader() *loader {
+	return &loader{input: topology.NewInput(), offset: map[string]int{}, once: map[string]string{}}
 }
 
 // file adds the text of a file.
 func (l *loader) file(name, text string) {
-	s := source{name: name, lines: indexLines(text), first: map[string]int{}}
 	var tree map[string]any
 	if _, err := toml.Decode(text, &tree); err != nil {
-		l.syntax(name, err)
+		l.syntax(name, text, err)
 		return
 	}
+	s := source{name: name, lines: indexLines(text), first: map[string]int{}}
 	for key, v := range tree {
 		switch list := v.(type) {
 		case []map[string]any:
+			s.first[key] = l.offset[key]
+			l.offset[key] += len(list)
+		case []any: // tables written inline, or what is not a table
 			s.first[key] = l.offset[key]
 			l.offset[key] += len(list)
 		case map[string]any:
@@ -141,11 +151,13 @@ func (l *loader) file(name, text string) {
 }
 
 // syntax adds a fault of TOML's grammar.
-func (l *loader) syntax(name string, err error) {
-	f := Fault{File: name, Message: err.Error()}
+func (l *loader) syntax(name, text string, err error) {
+	l.broken = true
+	f := Fault{File: name, Line: 1, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 	var parse toml.ParseError
 	if errors.As(err, &parse) {
 		f.Line, f.Key, f.Message = parse.Position.Line, parse.LastKey, parse.Message
+		f.Line = min(max(f.Line, 1), 1+strings.Count(text, "\n"))
 		if parse.Message == "" {
 			f.Message = strings.TrimPrefix(parse.Error(), "toml: ")
 		}
@@ -176,31 +188,37 @@ func lineOf(lines map[string]int, path string) int {
 func (l *loader) resolve() (*topology.Topology, error) {
 	var out *topology.Topology
 	// With a file that could not be read as TOML, all that refers to what it holds would be faults too.
-	if len(l.sources) > 0 && !slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == "" }) {
+	if len(l.sources) > 0 && !l.broken {
 		var faults []topology.Fault
+		unread := l.faults
 		out, faults = topology.Resolve(l.input)
 		for _, f := range faults {
 			s, local := l.locate(f.Path)
 			f.Path = local
-			l.addOnce(s, f)
+			l.addOnce(s, f, unread)
 		}
 	}
 	if len(l.faults) == 0 {
 		return out, nil
 	}
 	slices.SortStableFunc(l.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key),
+			cmp.Compare(a.Message, b.Message))
 	})
 	return nil, l.faults
 }
 
-// addOnce adds a fault unless the decoder has reported one at the same key: a value that could not be read is missing to the
-// resolver.
-func (l *loader) addOnce(s source, f topology.Fault) {
-	if slices.ContainsFunc(l.faults, func(o Fault) bool { return o.File == s.name && o.Key == f.Path }) {
-		return
+// addOnce adds a fault unless the key has one already, or is at or below one that could not be read: to the resolver its value
+// is missing.
+func (l *loader) addOnce(s source, f topology.Fault, unread Faults) {
+	same := func(o Fault) bool { return o.File == s.name && o.Key == f.Path }
+	above := func(o Fault) bool {
+		rest, below := strings.CutPrefix(f.Path, o.Key)
+		return o.File == s.name && o.Key != "" && below && rest != "" && (rest[0] == '.' || rest[0] == '[')
 	}
-	l.add(s, f)
+	if !slices.ContainsFunc(l.faults, same) && !slices.ContainsFunc(unread, above) {
+		l.add(s, f)
+	}
 }
 
 // locate returns the file that a path of the whole points into, and the path as it counts there.

@@ -32,6 +32,21 @@ type ServiceReport struct {
 	HealthCheckNodePort int                  `json:"health_check_node_port"`
 	Ports               []PortReport         `json:"ports"`
 	Endpoints           []EndpointReport     `json:"endpoints"`
+	Slices              []SliceReport        `json:"slices"`
+	Hints               HintsReport          `json:"hints"`
+}
+
+// SliceReport is one EndpointSlice of a service; endpoints are not packed into slices yet.
+type SliceReport struct {
+	Name      string   `json:"name"`
+	Family    string   `json:"family"`
+	Endpoints []string `json:"endpoints"`
+}
+
+// HintsReport says how topology hints were computed; both are empty when no hints are asked for.
+type HintsReport struct {
+	Mode   string `json:"mode"`
+	Reason string `json:"reason"`
 }
 
 // PortReport is one port of a service.
@@ -55,6 +70,8 @@ type EndpointReport struct {
 	Zone        string     `json:"zone"`
 	Hostname    string     `json:"hostname"`
 	Weight      int        `json:"weight"`
+	ForZones    []string   `json:"for_zones"`
+	ForNodes    []string   `json:"for_nodes"`
 }
 
 // NewReport describes a topology, or the faults that kept it from being one.
@@ -72,7 +89,7 @@ func NewReport(t *topology.Topology, faults Faults) *Report {
 func reportService(s *topology.Service) ServiceReport {
 	out := ServiceReport{Namespace: s.Namespace, Name: s.Name, Type: s.Type, ClusterIPs: []string{}, ExternalName: s.ExternalName,
 		ExternalIPs: append([]netip.Addr{}, s.ExternalIPs...), LoadBalancerIPs: append([]netip.Addr{}, s.LoadBalancerIPs...),
-		Ports: []PortReport{}, Endpoints: []EndpointReport{}}
+		Ports: []PortReport{}, Endpoints: []EndpointReport{}, Slices: []SliceReport{}}
 	for _, a := range s.ClusterIPs {
 		out.ClusterIPs = append(out.ClusterIPs, a.String())
 	}
@@ -83,7 +100,8 @@ func reportService(s *topology.Service) ServiceReport {
 		out.Ports = append(out.Ports, PortReport{p.Name, p.Protocol, p.Port, p.TargetPort, p.NodePort})
 		for _, e := range s.Endpoints {
 			out.Endpoints = append(out.Endpoints, EndpointReport{e.Address, p.Name, e.Ports[p.Name],
-				e.Ready, e.Serving, e.Terminating, e.Node, e.Zone, e.Hostname, e.Weight})
+				e.Ready, e.Serving, e.Terminating, e.Node, e.Zone, e.Hostname, e.Weight,
+				append([]string{}, e.ForZones...), append([]string{}, e.ForNodes...)})
 		}
 	}
 	slices.SortStableFunc(out.Endpoints, func(a, b EndpointReport) int {

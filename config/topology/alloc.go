@@ -21,10 +21,11 @@ type owners struct {
 	clusterIP map[netip.Addr]string
 	nodePort  map[uint16]string // by number alone: one number belongs to one service whatever the protocol
 	nodeAddr  map[netip.Addr]string
+	external  map[netip.Addr]bool // addresses of some service that are reached from outside
 }
 
 func newOwners() owners {
-	return owners{map[ownerKey]string{}, map[netip.Addr]string{}, map[uint16]string{}, map[netip.Addr]string{}}
+	return owners{map[ownerKey]string{}, map[netip.Addr]string{}, map[uint16]string{}, map[netip.Addr]string{}, map[netip.Addr]bool{}}
 }
 
 // reserveNodes keeps the addresses of nodes out of the hands of services.
@@ -53,18 +54,19 @@ func (r *resolver) requested(s serviceAt) {
 
 func (r *resolver) requestedClusterIPs(s serviceAt) {
 	path := s.path + ".cluster_ips"
-	list := r.addrs(path, s.in.ClusterIPs)
+	list, paths := r.addrs(path, s.in.ClusterIPs)
 	if len(list) > 2 || len(list) == 2 && list[0].Is4() == list[1].Is4() {
 		r.fault(path, "%d addresses: expected one, or one of each family", len(list))
 		return
 	}
 	for i, a := range list {
-		at := fmt.Sprintf("%s[%d]", path, i)
+		at := paths[i]
 		cidr, ok := containing(a, r.out.Cluster.ServiceCIDRs)
 		switch {
+		case !ok && !r.rangesKnown():
 		case !ok:
 			r.fault(at, "%v is not in cluster.service_cidrs", a)
-		case !usable(a, cidr):
+		case !r.isHost(a):
 			r.fault(at, "%v is the network or broadcast address of %v", a, cidr)
 		case r.owners.clusterIP[a] != "":
 			r.fault(at, "%v belongs to service %s already", a, r.owners.clusterIP[a])
@@ -75,15 +77,26 @@ func (r *resolver) requestedClusterIPs(s serviceAt) {
 	s.out.ClusterIPs = list
 }
 
+// rangesKnown reports whether all service ranges could be read. When not, a fault says so, and that there is no address for a
+// service would be a fault because of it.
+func (r *resolver) rangesKnown() bool {
+	return len(r.out.Cluster.ServiceCIDRs) == len(r.in.Cluster.ServiceCIDRs)
+}
+
+// isHost reports whether a is an address that a service can have in at least one of the service ranges: they may overlap.
+func (r *resolver) isHost(a netip.Addr) bool {
+	return slices.ContainsFunc(r.out.Cluster.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) && usable(a, p) })
+}
+
 // frontAddrs parses external or load-balancer addresses and claims them for the ports of the service. Addresses that are
 // another's by nature cannot be claimed: a service could take over the traffic of a node or of another service
 // (CVE-2020-8554).
 func (r *resolver) frontAddrs(s serviceAt, key string, list []string) []netip.Addr {
 	path := s.path + "." + key
-	addrs := r.addrs(path, list)
+	addrs, paths := r.addrs(path, list)
 	for i, a := range addrs {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() {
+		at := paths[i]
+		if !hostAddr(a) {
 			r.fault(at, "%v cannot be a service address", a)
 			continue
 		}
@@ -102,6 +115,7 @@ func (r *resolver) frontAddrs(s serviceAt, key string, list []string) []netip.Ad
 
 // claim takes an address for each port of a service: two services may share one if their ports differ.
 func (r *resolver) claim(s serviceAt, path string, a netip.Addr) {
+	r.owners.external[a] = true
 	for _, p := range s.out.Ports {
 		k := ownerKey{a, p.Protocol, p.Port}
 		if owner := r.owners.fronts[k]; owner != "" && owner != s.out.Key() {
@@ -149,6 +163,9 @@ func (r *resolver) allocate(s serviceAt) {
 	if s.out.Type == ExternalName {
 		return
 	}
+	if !r.rangesKnown() {
+		return
+	}
 	families, ok := r.families(s)
 	if !ok {
 		return
@@ -171,9 +188,6 @@ func (r *resolver) allocateClusterIPs(s serviceAt, v4 []bool) {
 	for _, four := range v4 {
 		if slices.ContainsFunc(s.out.ClusterIPs, func(a netip.Addr) bool { return a.Is4() == four }) {
 			continue
-		}
-		if len(s.in.ClusterIPs) > 0 && len(s.in.IPFamilies) == 0 && s.in.IPFamilyPolicy == "" {
-			continue // addresses were named, and with them the families
 		}
 		a, ok := r.pick(r.out.Cluster.ServiceCIDRs, four, s.out.Key(), true, func(a netip.Addr) bool { return r.owners.clusterIP[a] == "" })
 		if !ok {
@@ -206,13 +220,7 @@ func (r *resolver) freeVIP(a netip.Addr) bool {
 	if _, node := r.owners.nodeAddr[a]; node {
 		return false
 	}
-	for i := range r.out.Services {
-		s := &r.out.Services[i]
-		if slices.Contains(s.LoadBalancerIPs, a) || slices.Contains(s.ExternalIPs, a) {
-			return false
-		}
-	}
-	return true
+	return !r.owners.external[a]
 }
 
 // bands splits n values into a static band at the front, which allocation uses last so that it stays free for requests, and
@@ -335,7 +343,7 @@ func (r *resolver) allocateNodePorts(s serviceAt) {
 		if p.NodePort != 0 {
 			continue
 		}
-		if number, ok := shared[p.Port]; ok {
+		if number, ok := shared[p.Port]; ok && !hasNodePort(s.out.Ports, p.Protocol, number) {
 			p.NodePort = number
 			continue
 		}
@@ -351,6 +359,11 @@ func (r *resolver) allocateNodePorts(s serviceAt) {
 		p.NodePort, shared[p.Port] = number, number
 		r.owners.nodePort[number] = s.out.Key()
 	}
+}
+
+// hasNodePort reports whether one of the ports has a node port already.
+func hasNodePort(ports []Port, proto Protocol, number uint16) bool {
+	return slices.ContainsFunc(ports, func(p Port) bool { return p.Protocol == proto && p.NodePort == number })
 }
 
 // freeNodePort searches count numbers from first on.

@@ -77,11 +77,11 @@ func primary(addrs []netip.Addr) (out []netip.Addr) {
 
 func (r *resolver) snat() {
 	in, out := &r.in.Gateway, &r.out.Gateway
-	given := r.addrs("gateway.snat_addresses", in.SNATAddresses)
+	given, paths := r.addrs("gateway.snat_addresses", in.SNATAddresses)
 	out.SNATAddresses = primary(given)
 	for i, a := range given {
 		if !slices.Contains(out.LocalAddresses, a) {
-			r.fault(fmt.Sprintf("gateway.snat_addresses[%d]", i), "%v is not an address of node %q", a, out.Node)
+			r.fault(paths[i], "%v is not an address of node %q", a, out.Node)
 		}
 	}
 	if len(given) > len(out.SNATAddresses) {

@@ -19,18 +19,19 @@ func (r *resolver) addr(path, s string) (netip.Addr, bool) {
 	return a, true
 }
 
-// addrs parses a list of addresses, each of which may occur once.
-func (r *resolver) addrs(path string, list []string) (out []netip.Addr) {
+// addrs parses a list of addresses, each of which may occur once, and returns with each its path: not all of the list need be
+// among them.
+func (r *resolver) addrs(path string, list []string) (out []netip.Addr, paths []string) {
 	for i, s := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		a, ok := r.addr(at, s)
 		if ok && slices.Contains(out, a) {
 			r.fault(at, "%v is there twice", a)
 		} else if ok {
-			out = append(out, a)
+			out, paths = append(out, a), append(paths, at)
 		}
 	}
-	return out
+	return out, paths
 }
 
 // prefix parses a prefix; bits set behind its length are a fault, since they show that something else was meant.
@@ -47,14 +48,28 @@ func (r *resolver) prefix(path, s string) (netip.Prefix, bool) {
 	return p, true
 }
 
-func (r *resolver) prefixes(path string, list []string) (out []netip.Prefix) {
+// prefixes parses a list of prefixes.
+func (r *resolver) prefixes(path string, list []string) []netip.Prefix {
+	out, _ := r.prefixesAt(path, list)
+	return out
+}
+
+// prefixesAt parses a list of prefixes and returns with each its path.
+func (r *resolver) prefixesAt(path string, list []string) (out []netip.Prefix, paths []string) {
 	for i, s := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
 		// Blanks are tolerated, as Kubernetes does in source ranges.
-		if p, ok := r.prefix(fmt.Sprintf("%s[%d]", path, i), strings.TrimSpace(s)); ok {
-			out = append(out, p)
+		if p, ok := r.prefix(at, strings.TrimSpace(s)); ok {
+			out, paths = append(out, p), append(paths, at)
 		}
 	}
-	return out
+	return out, paths
+}
+
+// hostAddr reports whether a can be the address of a host on a network, not only of this one or of this link.
+func hostAddr(a netip.Addr) bool {
+	return !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !a.IsLinkLocalUnicast() &&
+		a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 // portRange parses "first-last".
@@ -78,14 +93,21 @@ func (r *resolver) port(path string, v int) (uint16, bool) {
 	return uint16(v), true
 }
 
-// duration parses a positive duration; "" gives the default.
+// maxDuration is the longest duration that can be set. Sums with the time of day stay far from the end of their type.
+const maxDuration = 365 * 24 * time.Hour
+
+// duration parses a positive duration; "" gives the default if there is one.
 func (r *resolver) duration(path, s string, def time.Duration) time.Duration {
-	if s == "" {
+	if s == "" && def > 0 {
 		return def
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
 		r.fault(path, "%q is not a duration: expected a positive one like \"2s\", \"150ms\" or \"2h\"", s)
+		return def
+	}
+	if d > maxDuration {
+		r.fault(path, "%q is too long: expected at most %v", s, maxDuration)
 		return def
 	}
 	return d

@@ -33,17 +33,30 @@ func (r *resolver) cluster() {
 	if !isSubdomain(out.Domain) {
 		r.fault("cluster.domain", "%q is not a DNS name: expected one like \"cluster.local\"", in.Domain)
 	}
-	out.ServiceCIDRs = r.prefixes("cluster.service_cidrs", in.ServiceCIDRs)
+	var paths []string
+	out.ServiceCIDRs, paths = r.prefixesAt("cluster.service_cidrs", in.ServiceCIDRs)
 	for i, p := range out.ServiceCIDRs {
+		r.addressRange(paths[i], p)
 		if p.Addr().Is6() && p.Bits() < 64 {
-			r.fault(fmt.Sprintf("cluster.service_cidrs[%d]", i), "%v is too large: an IPv6 service range has 64 bits of prefix or more", p)
+			r.fault(paths[i], "%v is too large: an IPv6 service range has 64 bits of prefix or more", p)
 		}
 	}
 	out.NodePortRange = r.portRange("cluster.node_port_range", in.NodePortRange)
-	out.LoadBalancerPools = r.prefixes("cluster.load_balancer_pools", in.LoadBalancerPools)
+	out.LoadBalancerPools, paths = r.prefixesAt("cluster.load_balancer_pools", in.LoadBalancerPools)
 	for i, p := range out.LoadBalancerPools {
+		r.addressRange(paths[i], p)
 		if o, ok := overlapping(p, out.ServiceCIDRs); ok {
-			r.fault(fmt.Sprintf("cluster.load_balancer_pools[%d]", i), "%v overlaps the service range %v", p, o)
+			r.fault(paths[i], "%v overlaps the service range %v", p, o)
+		}
+	}
+}
+
+// addressRange checks that a range from which services get addresses is one of host addresses.
+func (r *resolver) addressRange(path string, p netip.Prefix) {
+	for _, reserved := range []string{"0.0.0.0/32", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/128", "::1/128", "fe80::/10", "ff00::/8"} {
+		if q := netip.MustParsePrefix(reserved); p.Overlaps(q) {
+			r.fault(path, "%v overlaps %v, which services cannot have addresses of", p, q)
+			return
 		}
 	}
 }
@@ -71,16 +84,28 @@ func (r *resolver) allNodes() {
 			continue
 		}
 		n := Node{Name: in.Name, Zone: in.Zone, Ready: true}
-		n.Addresses = r.addrs(path+".addresses", in.Addresses)
 		n.PodCIDRs = r.prefixes(path+".pod_cidrs", in.PodCIDRs)
-		for j, a := range n.Addresses {
-			if other, taken := owner[a]; taken {
-				r.fault(fmt.Sprintf("%s.addresses[%d]", path, j), "%v belongs to node %q already", a, other)
-			}
-			owner[a] = n.Name
-		}
+		r.nodeAddresses(path, in.Addresses, &n, owner)
 		r.out.Nodes = append(r.out.Nodes, n)
 		r.nodes[n.Name] = &n
+	}
+}
+
+// nodeAddresses reads the addresses of a node, which must be nobody else's.
+func (r *resolver) nodeAddresses(path string, list []string, n *Node, owner map[netip.Addr]string) {
+	var paths []string
+	n.Addresses, paths = r.addrs(path+".addresses", list)
+	for i, a := range n.Addresses {
+		if a.IsUnspecified() || a.IsMulticast() {
+			r.fault(paths[i], "%v cannot be an address of a node", a)
+		}
+		if other, taken := owner[a]; taken {
+			r.fault(paths[i], "%v belongs to node %q already", a, other)
+		}
+		if cidr, in := containing(a, r.out.Cluster.ServiceCIDRs); in {
+			r.fault(paths[i], "%v is inside the service range %v, which is for ClusterIPs", a, cidr)
+		}
+		owner[a] = n.Name
 	}
 }
 

@@ -97,6 +97,9 @@ func (r *resolver) typeRules(s serviceAt) {
 	if out.Headless && (out.Type == NodePort || out.Type == LoadBalancer) {
 		r.fault(s.path+".cluster_ips", "a headless service cannot be of type %s", out.Type)
 	}
+	if out.Headless && len(in.ExternalIPs) > 0 {
+		r.fault(s.path+".external_ips", "a headless service has no addresses of its own")
+	}
 	if out.Type == ExternalName {
 		r.externalName(s)
 		return
@@ -140,6 +143,14 @@ func (r *resolver) externalName(s serviceAt) {
 	}
 	if len(in.Endpoints) > 0 {
 		r.fault(s.path+".endpoint", "an ExternalName service has no endpoints")
+	}
+	if len(in.ExternalIPs) > 0 {
+		r.fault(s.path+".external_ips", "an ExternalName service has no addresses")
+	}
+	for i, p := range in.Ports {
+		if p.NodePort != 0 {
+			r.fault(fmt.Sprintf("%s.port[%d].node_port", s.path, i), "only for types NodePort and LoadBalancer, this is %s", in.Type)
+		}
 	}
 }
 
@@ -194,7 +205,7 @@ func (r *resolver) endpoints(s serviceAt) {
 		if !ok {
 			continue
 		}
-		if a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() {
+		if !hostAddr(a) {
 			r.fault(path+".address", "%v cannot be an endpoint: expected an address of a host", a)
 		}
 		e := Endpoint{Address: a, Hostname: in.Hostname, Pod: in.Pod, Node: in.Node, Zone: in.Zone,
@@ -212,14 +223,36 @@ func (r *resolver) endpoints(s serviceAt) {
 			e.Zone = n.Zone
 		}
 		e.Ports = r.endpointPorts(s, in, path)
+		r.onceOnly(s, path, &e)
 		s.out.Endpoints = append(s.out.Endpoints, e)
+	}
+}
+
+// onceOnly refuses an endpoint that is there already: the same address with the same port behind one service port. Its share
+// is said by weight.
+func (r *resolver) onceOnly(s serviceAt, path string, e *Endpoint) {
+	for i := range s.out.Endpoints {
+		o := &s.out.Endpoints[i]
+		if o.Address != e.Address {
+			continue
+		}
+		if len(s.out.Ports) == 0 {
+			r.fault(path+".address", "%v is there twice", e.Address)
+			return
+		}
+		for _, p := range s.out.Ports {
+			if o.Ports[p.Name] == e.Ports[p.Name] {
+				r.hinted(path+".address", "use weight to give it more", "%v is there twice for port %q", e.Address, p.Name)
+				return
+			}
+		}
 	}
 }
 
 // maxWeight bounds weights, so that building a table takes a bounded number of rounds.
 const maxWeight = 1000
 
-// endpointPorts resolves the port of each service port on an endpoint. An endpoint that names some ports serves these only.
+// endpointPorts resolves the port of each service port on an endpoint: those that it does not name are the target ports.
 func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) map[string]uint16 {
 	ports := map[string]uint16{}
 	for name, v := range in.Ports {
@@ -284,33 +317,26 @@ func (r *resolver) checkedPort(s serviceAt, h *HealthCheck, path string) {
 	}
 }
 
-// families returns the families of the ClusterIPs that a service gets when it does not name the addresses.
+// families returns the families of a service's ClusterIPs, the primary one first: as listed, else as of the addresses that it
+// asks for, else that of the first service range; and the other one when the policy wants two.
 //
 // ok is false when they cannot be had, which has been reported then.
 func (r *resolver) families(s serviceAt) (v4 []bool, ok bool) {
-	in, path := s.in, s.path+".ip_families"
+	policy := s.in.IPFamilyPolicy
+	if policy != "" && !r.oneOf(s.path+".ip_family_policy", policy, "SingleStack", "PreferDualStack", "RequireDualStack") {
+		return nil, false
+	}
 	have := map[bool]bool{}
 	for _, p := range r.out.Cluster.ServiceCIDRs {
 		have[p.Addr().Is4()] = true
 	}
-	for i, f := range in.IPFamilies {
-		if !r.oneOf(fmt.Sprintf("%s[%d]", path, i), f, "IPv4", "IPv6") {
-			return nil, false
-		}
-		is4 := f == "IPv4"
-		if slices.Contains(v4, is4) {
-			r.fault(fmt.Sprintf("%s[%d]", path, i), "%s is there twice", f)
-			return nil, false
-		}
-		if !have[is4] {
-			r.fault(fmt.Sprintf("%s[%d]", path, i), "cluster.service_cidrs has no %s range", f)
-			return nil, false
-		}
-		v4 = append(v4, is4)
-	}
-	policy := in.IPFamilyPolicy
-	if policy != "" && !r.oneOf(s.path+".ip_family_policy", policy, "SingleStack", "PreferDualStack", "RequireDualStack") {
+	if v4, ok = r.listedFamilies(s, have); !ok || !r.familiesMatch(s, v4) {
 		return nil, false
+	}
+	if len(v4) == 0 {
+		for _, a := range s.out.ClusterIPs {
+			v4 = append(v4, a.Is4())
+		}
 	}
 	if len(v4) == 0 && len(r.out.Cluster.ServiceCIDRs) > 0 {
 		v4 = []bool{r.out.Cluster.ServiceCIDRs[0].Addr().Is4()}
@@ -324,6 +350,39 @@ func (r *resolver) families(s serviceAt) (v4 []bool, ok bool) {
 	case len(v4) < 2 && policy == "RequireDualStack":
 		r.fault(s.path+".ip_family_policy", "RequireDualStack, and cluster.service_cidrs has one family only")
 		return nil, false
+	}
+	return v4, true
+}
+
+// familiesMatch checks that the addresses a service asks for are of the families it lists, in their order.
+func (r *resolver) familiesMatch(s serviceAt, listed []bool) bool {
+	for i, a := range s.out.ClusterIPs {
+		if len(listed) > 0 && (i >= len(listed) || listed[i] != a.Is4()) {
+			r.fault(s.path+".cluster_ips", "%v does not go with ip_families %q: expected addresses of these families, in their order",
+				a, s.in.IPFamilies)
+			return false
+		}
+	}
+	return true
+}
+
+// listedFamilies reads ip_families; have says which families the service ranges have.
+func (r *resolver) listedFamilies(s serviceAt, have map[bool]bool) (v4 []bool, ok bool) {
+	path := s.path + ".ip_families"
+	for i, f := range s.in.IPFamilies {
+		if !r.oneOf(fmt.Sprintf("%s[%d]", path, i), f, "IPv4", "IPv6") {
+			return nil, false
+		}
+		is4 := f == "IPv4"
+		if slices.Contains(v4, is4) {
+			r.fault(fmt.Sprintf("%s[%d]", path, i), "%s is there twice", f)
+			return nil, false
+		}
+		if !have[is4] {
+			r.fault(fmt.Sprintf("%s[%d]", path, i), "cluster.service_cidrs has no %s range", f)
+			return nil, false
+		}
+		v4 = append(v4, is4)
 	}
 	return v4, true
 }

@@ -1,0 +1,105 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+)
+
+// endpoint returns an endpoint with its defaults.
+func endpoint(address string, ports map[string]int) EndpointInput {
+	e := EndpointInput{Address: address, Ports: ports}
+	e.SetDefaults()
+	return e
+}
+
+// TestRefused changes one thing of a good topology and compares the faults, by path and part of the message; none: it is good.
+func TestRefused(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	service := func(change func(*ServiceInput)) func(*Input) {
+		return func(in *Input) { addService(in, "s", change) }
+	}
+	health := func(change func(*HealthCheckInput)) func(*Input) {
+		return service(func(s *ServiceInput) {
+			s.Type, s.HealthCheck = "LoadBalancer", &HealthCheckInput{}
+			s.HealthCheck.SetDefaults()
+			change(s.HealthCheck)
+		})
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Input)
+		want   []string
+	}{
+		{"no endpoints", service(nil), nil},
+		{"domain in capitals", func(in *Input) { in.Cluster.Domain = "Cluster.LOCAL." }, nil},
+		{"no domain", func(in *Input) { in.Cluster.Domain = "" }, []string{"cluster.domain: not a DNS name"}},
+		{"long label in the domain", func(in *Input) { in.Cluster.Domain = long + ".local" }, []string{"cluster.domain: not a DNS name"}},
+		{"node address in the service range", func(in *Input) { in.Nodes[0].Addresses = []string{"bad", "10.96.0.10"} },
+			[]string{"node[0].addresses[0]: not an IP address", "node[0].addresses[1]: inside the service range"}},
+		{"node address unspecified", func(in *Input) { in.Nodes[0].Addresses = []string{"0.0.0.0"} }, []string{"node[0].addresses[0]: cannot be an address of a node"}},
+		{"node name in capitals", func(in *Input) { in.Nodes = append(in.Nodes, NodeInput{Name: "W"}) }, []string{"node[1].name: not a DNS name"}},
+		{"loopback pool", func(in *Input) { in.Cluster.LoadBalancerPools = []string{"127.0.0.0/24"} }, []string{"cluster.load_balancer_pools[0]: overlaps 127.0.0.0/8"}},
+		{"all as pool", func(in *Input) { in.Cluster.LoadBalancerPools = []string{"x", "0.0.0.0/0"} },
+			[]string{"cluster.load_balancer_pools[0]: not a prefix", "cluster.load_balancer_pools[1]: overlaps 0.0.0.0/32", "cluster.load_balancer_pools[1]: overlaps the service range"}},
+		{"bad service range", func(in *Input) { in.Cluster.ServiceCIDRs = []string{""}; addService(in, "s", nil) }, []string{"cluster.service_cidrs[0]: not a prefix"}},
+		{"endless timeout", func(in *Input) { in.Conntrack.UDP = "2000000h" }, []string{"conntrack.udp: too long"}},
+		{"overflowing timeout", func(in *Input) { in.Conntrack.UDP = "9999999999h" }, []string{"conntrack.udp: not a duration"}},
+		{"negative timeout", func(in *Input) { in.Conntrack.UDP = "-1s" }, []string{"conntrack.udp: not a duration"}},
+		{"no interval", health(func(h *HealthCheckInput) { h.Interval = "" }), []string{"service[0].health_check.interval: not a duration"}},
+		{"no timeout", health(func(h *HealthCheckInput) { h.Timeout = "" }), []string{"service[0].health_check.timeout: not a duration"}},
+		{"no names", service(func(s *ServiceInput) { s.Name, s.Namespace = "", "" }),
+			[]string{"service[0].namespace: not a DNS label", "service[0].name: not a DNS label"}},
+		{"long name", service(func(s *ServiceInput) { s.Name = long }), []string{"service[0].name: not a DNS label"}},
+		{"long port name", service(func(s *ServiceInput) { s.Ports[0].Name = long }), []string{"service[0].port[0].name: not a DNS label"}},
+		{"port 0", service(func(s *ServiceInput) { s.Ports[0].Port = 0 }), []string{"service[0].port[0].port: port 0 is out of range"}},
+		{"port 65536", service(func(s *ServiceInput) { s.Ports[0].Port = 65536 }), []string{"service[0].port[0].port: port 65536 is out of range"}},
+		{"target port -1", service(func(s *ServiceInput) { s.Ports[0].TargetPort = -1 }), []string{"service[0].port[0].target_port: port -1 is out of range"}},
+		{"node port beyond 16 bits", service(func(s *ServiceInput) { s.Type, s.Ports[0].NodePort = "NodePort", 1<<16+30000 }),
+			[]string{"service[0].port[0].node_port: 95536 is out of range"}},
+		{"endpoint port -1", service(func(s *ServiceInput) { s.Endpoints = []EndpointInput{endpoint("10.64.0.1", map[string]int{"": -1})} }),
+			[]string{"service[0].endpoint[0].ports.: port -1 is out of range"}},
+		{"endpoint twice", service(func(s *ServiceInput) {
+			s.Endpoints = []EndpointInput{endpoint("10.64.0.1", nil), endpoint("10.64.0.1", nil)}
+		}),
+			[]string{"service[0].endpoint[1].address: 10.64.0.1 is there twice"}},
+		{"two ports of one host", service(func(s *ServiceInput) {
+			s.Endpoints = []EndpointInput{endpoint("10.64.0.1", nil), endpoint("10.64.0.1", map[string]int{"": 81})}
+		}), nil},
+		{"endpoint without address", service(func(s *ServiceInput) { s.Endpoints = []EndpointInput{endpoint("", nil)} }),
+			[]string{"service[0].endpoint[0].address: not an IP address"}},
+		{"broadcast endpoint", service(func(s *ServiceInput) { s.Endpoints = []EndpointInput{endpoint("255.255.255.255", nil)} }),
+			[]string{"service[0].endpoint[0].address: cannot be an endpoint"}},
+		{"index of a cluster IP", service(func(s *ServiceInput) { s.ClusterIPs = []string{"x", "10.97.0.1"} }),
+			[]string{"service[0].cluster_ips[0]: not an IP address", "service[0].cluster_ips[1]: not in cluster.service_cidrs"}},
+		{"index of an external IP", service(func(s *ServiceInput) { s.ExternalIPs = []string{"x", "127.0.0.1"} }),
+			[]string{"service[0].external_ips[0]: not an IP address", "service[0].external_ips[1]: cannot be a service address"}},
+		{"external IP of a headless service", service(func(s *ServiceInput) { s.ClusterIPs, s.ExternalIPs = []string{"None"}, []string{"203.0.113.1"} }),
+			[]string{"service[0].external_ips: headless"}},
+		{"addresses of an external name", service(func(s *ServiceInput) {
+			s.Type, s.ExternalName, s.ExternalIPs, s.Ports[0].NodePort = "ExternalName", "A.example.", []string{"203.0.113.1"}, 30001
+		}), []string{"service[0].external_ips: no addresses", "service[0].port[0].node_port: only for types"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := input("10.96.0.0/16")
+			c.change(in)
+			expectFaults(t, in, c.want...)
+		})
+	}
+}
+
+// TestVIPGivenAndAllocated gives one service the only address of the pool; none is left for the other, earlier one.
+func TestVIPGivenAndAllocated(t *testing.T) {
+	for _, external := range []bool{false, true} {
+		in := input("10.96.0.0/16")
+		in.Cluster.LoadBalancerPools = []string{"203.0.113.7/32"}
+		addService(in, "allocated", loadBalancer)
+		addService(in, "given", func(s *ServiceInput) {
+			if s.Ports[0].Port = 81; external {
+				s.ExternalIPs = []string{"203.0.113.7"}
+			} else {
+				s.Type, s.LoadBalancerIPs = "LoadBalancer", []string{"203.0.113.7"}
+			}
+		})
+		expectFaults(t, in, "service[0].load_balancer_ips: no free address left")
+	}
+}
