@@ -84,7 +84,7 @@ service labels {} yes
 service annotations {} yes
 port name "web" yes
 port protocol "TCP" yes
-port target_port 9090 yes
+port target_port 9090 "http"
 port node_port 0 yes
 endpoint ports {""=9090} yes
 endpoint hostname "cart-0" yes

@@ -49,7 +49,11 @@ var numbers = regexp.MustCompile(`\[\d+\]`)
 
 // later reports whether a key asks for a feature that is not there yet.
 func later(path string, v any) bool {
-	nothing, known := laterKeys()[numbers.ReplaceAllString(path, "")]
+	key := numbers.ReplaceAllString(path, "")
+	if _, named := v.(string); named && key == "service.port.target_port" { // the name of a port of pods
+		return true
+	}
+	nothing, known := laterKeys()[key]
 	return known && (nothing == nil || !reflect.DeepEqual(v, nothing))
 }
 

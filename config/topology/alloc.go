@@ -182,7 +182,7 @@ func (r *resolver) allocate(s serviceAt) {
 }
 
 func (r *resolver) allocateClusterIPs(s serviceAt, v4 []bool) {
-	if len(v4) == 0 && len(s.out.ClusterIPs) == 0 {
+	if len(v4) == 0 && len(s.in.ClusterIPs) == 0 {
 		r.fault(s.path+".cluster_ips", "not given, and cluster.service_cidrs has no range to take one from")
 	}
 	for _, four := range v4 {

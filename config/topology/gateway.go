@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -160,8 +159,7 @@ func (r *resolver) listeners() {
 		out.Admin = path
 	}
 	if in.Metrics != "" {
-		host, port, err := net.SplitHostPort(in.Metrics)
-		if _, bad := netip.ParseAddr(host); err != nil || bad != nil || port == "" {
+		if _, err := netip.ParseAddrPort(in.Metrics); err != nil {
 			r.fault("gateway.metrics", "%q is not an address to listen on: expected one like \"127.0.0.1:10249\"", in.Metrics)
 		}
 		out.Metrics = in.Metrics

@@ -223,29 +223,7 @@ func (r *resolver) endpoints(s serviceAt) {
 			e.Zone = n.Zone
 		}
 		e.Ports = r.endpointPorts(s, in, path)
-		r.onceOnly(s, path, &e)
 		s.out.Endpoints = append(s.out.Endpoints, e)
-	}
-}
-
-// onceOnly refuses an endpoint that is there already: the same address with the same port behind one service port. Its share
-// is said by weight.
-func (r *resolver) onceOnly(s serviceAt, path string, e *Endpoint) {
-	for i := range s.out.Endpoints {
-		o := &s.out.Endpoints[i]
-		if o.Address != e.Address {
-			continue
-		}
-		if len(s.out.Ports) == 0 {
-			r.fault(path+".address", "%v is there twice", e.Address)
-			return
-		}
-		for _, p := range s.out.Ports {
-			if o.Ports[p.Name] == e.Ports[p.Name] {
-				r.hinted(path+".address", "use weight to give it more", "%v is there twice for port %q", e.Address, p.Name)
-				return
-			}
-		}
 	}
 }
 
