@@ -29,6 +29,12 @@ type TraceSpec struct {
 	Established bool           // the packet follows one that has opened its flow
 }
 
+// Check reports what keeps the spec from describing a packet: addresses of two families, an unknown protocol or flag.
+func (s *TraceSpec) Check() error {
+	_, err := s.frame()
+	return err
+}
+
 // frame builds the packet.
 func (s *TraceSpec) frame() ([]byte, error) {
 	tu, err := s.tuple()

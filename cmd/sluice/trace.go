@@ -82,6 +82,9 @@ func traceFlags(spec *engine.TraceSpec, from, src, dst, flow string) (err error)
 	default:
 		return usagef("--flow %q: must be new or established", flow)
 	}
+	if err := spec.Check(); err != nil {
+		return usagef("%v", err)
+	}
 	return nil
 }
 
