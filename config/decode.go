@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sluice/config/topology"
@@ -12,6 +13,7 @@ import (
 // decoder puts what the TOML library has made of a file into an Input, strictly: a key that Input does not have is a fault, and
 // so is a value of the wrong type. It goes on after a fault.
 type decoder struct {
+	later  later
 	faults []topology.Fault
 }
 
@@ -30,7 +32,7 @@ func (d *decoder) table(path string, from map[string]any, to reflect.Value) {
 	}
 	for key, v := range from {
 		at := join(path, key)
-		if later(at, v) {
+		if d.later.refuses(path, key, v) {
 			d.fault(at, "leave it out", "not supported yet")
 			continue
 		}
@@ -38,7 +40,7 @@ func (d *decoder) table(path string, from map[string]any, to reflect.Value) {
 		switch {
 		case ok:
 			d.value(at, v, f)
-		case !accepted(at):
+		case !d.later.accepts(path, key):
 			d.unknown(at, key, path, fields)
 		}
 	}
@@ -46,13 +48,13 @@ func (d *decoder) table(path string, from map[string]any, to reflect.Value) {
 
 // unknown reports a key that there is not, with the nearest one that there is.
 func (d *decoder) unknown(at, key, path string, fields map[string]reflect.Value) {
-	known := keysBelow(path)
+	known := d.later.keysBelow(path)
 	for k := range fields {
 		known = append(known, k)
 	}
 	slices.Sort(known)
 	hint := "known keys here: " + strings.Join(known, ", ")
-	if n := nearest(key, known); n != "" {
+	if n := topology.Nearest(key, known); n != "" {
 		hint = fmt.Sprintf("did you mean %q?", n)
 	}
 	d.fault(at, hint, "unknown key")
@@ -68,19 +70,19 @@ func (d *decoder) value(path string, v any, to reflect.Value) {
 			to.SetString(s)
 			return
 		}
-		d.wrongType(path, v, `a string, in quotes`)
+		d.wrongType(path, v, to.Type(), `a string, in quotes like "text"`)
 	case reflect.Bool:
 		if b, ok := v.(bool); ok {
 			to.SetBool(b)
 			return
 		}
-		d.wrongType(path, v, "true or false")
+		d.wrongType(path, v, to.Type(), "true or false")
 	case reflect.Int:
 		if n, ok := v.(int64); ok && int64(int(n)) == n {
 			to.SetInt(n)
 			return
 		}
-		d.wrongType(path, v, "a whole number, without quotes")
+		d.wrongType(path, v, to.Type(), "a whole number, without quotes, like 80")
 	case reflect.Slice:
 		d.slice(path, v, to)
 	case reflect.Map:
@@ -96,7 +98,7 @@ func (d *decoder) value(path string, v any, to reflect.Value) {
 func (d *decoder) structure(path string, v any, to reflect.Value) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		d.wrongType(path, v, "a table")
+		d.wrongType(path, v, to.Type(), "a table, under ["+withoutNumbers(path)+"]")
 		return
 	}
 	if def, ok := to.Addr().Interface().(defaulter); ok {
@@ -116,11 +118,11 @@ func (d *decoder) slice(path string, v any, to reflect.Value) {
 			elements = append(elements, m)
 		}
 	default:
-		what := "a list"
+		what := `a list like ["one", "two"]`
 		if to.Type().Elem().Kind() == reflect.Struct {
-			what = "tables, each under [[" + path + "]]"
+			what = "tables, each under [[" + withoutNumbers(path) + "]]"
 		}
-		d.wrongType(path, v, what)
+		d.wrongType(path, v, to.Type(), what)
 		return
 	}
 	for i, e := range elements {
@@ -133,7 +135,7 @@ func (d *decoder) slice(path string, v any, to reflect.Value) {
 func (d *decoder) mapping(path string, v any, to reflect.Value) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		d.wrongType(path, v, "a table such as { name = value }")
+		d.wrongType(path, v, to.Type(), "a table such as { name = value }")
 		return
 	}
 	to.Set(reflect.MakeMap(to.Type()))
@@ -144,8 +146,35 @@ func (d *decoder) mapping(path string, v any, to reflect.Value) {
 	}
 }
 
-func (d *decoder) wrongType(path string, v any, want string) {
-	d.fault(path, "", "%s: expected %s", describe(v), want)
+func (d *decoder) wrongType(path string, v any, to reflect.Type, want string) {
+	hint := ""
+	if as := rewritten(v, to); as != "" {
+		hint = "write " + as
+	}
+	d.fault(path, hint, "%s: expected %s", describe(v), want)
+}
+
+// rewritten returns v as TOML of the type that was expected, "" when it is not clear how.
+func rewritten(v any, to reflect.Type) string {
+	text, isText := v.(string)
+	switch kind := to.Kind(); {
+	case kind == reflect.Slice && to.Elem().Kind() == reflect.String && isText:
+		return fmt.Sprintf("[%q]", text)
+	case kind == reflect.Int && isText:
+		if n, err := strconv.Atoi(text); err == nil {
+			return strconv.Itoa(n)
+		}
+	case kind == reflect.Bool && isText:
+		if b, err := strconv.ParseBool(text); err == nil {
+			return strconv.FormatBool(b)
+		}
+	case kind == reflect.String:
+		switch v.(type) {
+		case int64, float64, bool:
+			return fmt.Sprintf(`"%v"`, v)
+		}
+	}
+	return ""
 }
 
 // describe names a value of the TOML library for people.
@@ -165,44 +194,4 @@ func describe(v any) string {
 		return "this is a table"
 	}
 	return fmt.Sprintf("%v is a date or time", v)
-}
-
-// nearest returns the word of known that is a few typing errors away from key, "" when none is.
-func nearest(key string, known []string) string {
-	if len(key) > 64 { // no typing error of ours, and slow to compare
-		return ""
-	}
-	best, least := "", 1+max(1, len(key)/3)
-	for _, k := range known {
-		if n := distance(key, k); n < least {
-			best, least = k, n
-		}
-	}
-	return best
-}
-
-// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b (the optimal string
-// alignment distance).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

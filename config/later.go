@@ -2,14 +2,18 @@ package config
 
 import (
 	"reflect"
-	"regexp"
+	"strconv"
 	"strings"
 )
 
+// later maps keys, without the numbers of elements, to values.
+type later map[string]any
+
 // laterKeys are the keys whose feature is not there yet, each with the value that asks for nothing and is accepted; with nil
-// every value is refused. A feature that comes deletes its rows.
-func laterKeys() map[string]any {
-	return map[string]any{
+// every value is refused. The reason is the same for all of them, that the feature is not supported yet; one that comes deletes
+// its rows.
+func laterKeys() later {
+	return later{
 		"gateway.healthz":                  "",
 		"dns.address":                      "",
 		"dns.pods":                         "disabled",
@@ -45,28 +49,47 @@ func laterKeys() map[string]any {
 	}
 }
 
-var numbers = regexp.MustCompile(`\[\d+\]`)
-
-// later reports whether a key asks for a feature that is not there yet.
-func later(path string, v any) bool {
-	key := numbers.ReplaceAllString(path, "")
-	if _, named := v.(string); named && key == "service.port.target_port" { // the name of a port of pods
-		return true
+// withoutNumbers returns a path without the numbers of elements.
+func withoutNumbers(path string) string {
+	for {
+		before, after, found := strings.Cut(path, "[")
+		_, after, closed := strings.Cut(after, "]")
+		if !found || !closed {
+			return path
+		}
+		path = before + after
 	}
-	nothing, known := laterKeys()[key]
+}
+
+// row returns the value that a key of the table at path may have, and whether it is one of those that are not there yet.
+func (l later) row(path, key string) (nothing any, known bool) {
+	if strings.ContainsAny(key, ".[") { // written in quotes, and not a path
+		return nil, false
+	}
+	nothing, known = l[join(withoutNumbers(path), key)]
+	return nothing, known
+}
+
+// refuses reports whether a key of the table at path asks for a feature that is not there yet.
+func (l later) refuses(path, key string, v any) bool {
+	if s, isText := v.(string); isText && key == "target_port" && withoutNumbers(path) == "service.port" {
+		_, err := strconv.Atoi(s)
+		return err != nil // the name of a port of pods; a number in quotes is of the wrong type
+	}
+	nothing, known := l.row(path, key)
 	return known && (nothing == nil || !reflect.DeepEqual(v, nothing))
 }
 
-// accepted reports whether a key, not of Input, is known all the same.
-func accepted(path string) bool {
-	_, known := laterKeys()[numbers.ReplaceAllString(path, "")]
+// accepts reports whether a key of the table at path, not of Input, is known all the same.
+func (l later) accepts(path, key string) bool {
+	_, known := l.row(path, key)
 	return known
 }
 
-// keysBelow returns the later keys of the table at path.
-func keysBelow(path string) (keys []string) {
-	below := numbers.ReplaceAllString(path, "")
-	for k := range laterKeys() {
+// keysBelow returns the keys of the table at path.
+func (l later) keysBelow(path string) (keys []string) {
+	below := withoutNumbers(path)
+	for k := range l {
 		table, key := "", k
 		if i := strings.LastIndexByte(k, '.'); i >= 0 {
 			table, key = k[:i], k[i+1:]

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -42,7 +43,11 @@ func (r *resolver) gatewayNode() {
 	out.Node = name
 	n := r.nodes[name]
 	if n == nil {
-		r.hinted(path, "add a [[node]] of this name with its addresses", "no [[node]] is named %q", name)
+		hint := "add a [[node]] of this name with its addresses"
+		if near := Nearest(name, slices.Sorted(maps.Keys(r.nodes))); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		r.hinted(path, hint, "no [[node]] is named %q", name)
 		return
 	}
 	if len(n.Addresses) == 0 {

@@ -119,6 +119,9 @@ func (r *resolver) oneOf(path, s string, allowed ...string) bool {
 		return true
 	}
 	hint := ""
+	if n := Nearest(s, allowed); n != "" {
+		hint = fmt.Sprintf("did you mean %q?", n)
+	}
 	for _, a := range allowed {
 		if strings.EqualFold(a, s) {
 			hint = fmt.Sprintf("%q is spelled %q", s, a)
@@ -144,6 +147,10 @@ func quotedList(words []string) string {
 func (r *resolver) label(path, what, s string) bool {
 	if isLabel(s) {
 		return true
+	}
+	if s == "" {
+		r.fault(path, "missing: expected a %s of up to 63 lower-case letters, digits and '-'", what)
+		return false
 	}
 	r.fault(path, "%s %q is not a DNS label: expected up to 63 lower-case letters, digits and '-', not at either end", what, s)
 	return false

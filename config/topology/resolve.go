@@ -75,19 +75,20 @@ func (r *resolver) allNodes() {
 	owner := map[netip.Addr]string{}
 	for i := range r.in.Nodes {
 		in, path := &r.in.Nodes[i], fmt.Sprintf("node[%d]", i)
-		if !isSubdomain(in.Name) {
+		if in.Name == "" {
+			r.fault(path+".name", "missing: expected the name of the node, as in gateway.node")
+		} else if !isSubdomain(in.Name) {
 			r.fault(path+".name", "node name %q is not a DNS name: expected lower-case labels", in.Name)
-			continue
-		}
-		if r.nodes[in.Name] != nil {
+		} else if r.nodes[in.Name] != nil {
 			r.fault(path+".name", "node %q is there twice", in.Name)
-			continue
 		}
 		n := Node{Name: in.Name, Zone: in.Zone, Ready: true}
 		n.PodCIDRs = r.prefixes(path+".pod_cidrs", in.PodCIDRs)
 		r.nodeAddresses(path, in.Addresses, &n, owner)
 		r.out.Nodes = append(r.out.Nodes, n)
-		r.nodes[n.Name] = &n
+		if r.nodes[n.Name] == nil {
+			r.nodes[n.Name] = &n
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package topology
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,13 +20,11 @@ type serviceAt struct {
 func (r *resolver) services() {
 	r.reserveNodes()
 	r.out.Services = make([]Service, 0, len(r.in.Services))
-	seen := map[string]int{}
+	seen := map[string]bool{}
 	var all []serviceAt
 	for i := range r.in.Services {
 		s := serviceAt{in: &r.in.Services[i], path: fmt.Sprintf("service[%d]", i)}
-		if !r.serviceName(s, seen, i) {
-			continue
-		}
+		r.serviceName(s, seen)
 		r.out.Services = append(r.out.Services, Service{Namespace: s.in.Namespace, Name: s.in.Name})
 		s.out = &r.out.Services[len(r.out.Services)-1]
 		all = append(all, s)
@@ -40,20 +40,17 @@ func (r *resolver) services() {
 	}
 }
 
-// serviceName checks the name and that it is the only service of this name.
-func (r *resolver) serviceName(s serviceAt, seen map[string]int, i int) bool {
+// serviceName checks the name and that it is the only service of this name. A service with a bad name is looked at all the
+// same, for its other faults.
+func (r *resolver) serviceName(s serviceAt, seen map[string]bool) {
 	okNS := r.label(s.path+".namespace", "namespace", s.in.Namespace)
 	okName := r.label(s.path+".name", "service name", s.in.Name)
-	if !okNS || !okName {
-		return false
+	if key := s.in.Namespace + "/" + s.in.Name; okNS && okName {
+		if seen[key] {
+			r.fault(s.path+".name", "service %s is there twice", key)
+		}
+		seen[key] = true
 	}
-	key := s.in.Namespace + "/" + s.in.Name
-	if _, twice := seen[key]; twice {
-		r.fault(s.path+".name", "service %s is there twice", key)
-		return false
-	}
-	seen[key] = i
-	return true
 }
 
 // service resolves all of a service but addresses and node ports.
@@ -131,7 +128,9 @@ func (r *resolver) onlyLoadBalancer(s serviceAt) {
 func (r *resolver) externalName(s serviceAt) {
 	in := s.in
 	name := strings.ToLower(strings.TrimSuffix(in.ExternalName, "."))
-	if !isSubdomain(name) {
+	if in.ExternalName == "" {
+		r.fault(s.path+".external_name", "missing: expected a DNS name like \"db.example.org\"")
+	} else if !isSubdomain(name) {
 		r.fault(s.path+".external_name", "%q is not a DNS name: expected one like \"db.example.org\"", in.ExternalName)
 	}
 	s.out.ExternalName = name
@@ -168,6 +167,10 @@ func (r *resolver) ports(s serviceAt) {
 		}
 		p := Port{Name: in.Name, Protocol: Protocol(in.Protocol)}
 		r.portName(path, p.Name, len(s.in.Ports), names)
+		if in.Port == 0 {
+			r.fault(path+".port", "0 or missing: expected a port, 1 to 65535")
+			continue
+		}
 		var ok bool
 		if p.Port, ok = r.port(path+".port", in.Port); !ok {
 			continue
@@ -201,13 +204,7 @@ func (r *resolver) portName(path, name string, ports int, seen map[string]bool) 
 func (r *resolver) endpoints(s serviceAt) {
 	for i := range s.in.Endpoints {
 		in, path := &s.in.Endpoints[i], fmt.Sprintf("%s.endpoint[%d]", s.path, i)
-		a, ok := r.addr(path+".address", in.Address)
-		if !ok {
-			continue
-		}
-		if !hostAddr(a) {
-			r.fault(path+".address", "%v cannot be an endpoint: expected an address of a host", a)
-		}
+		a := r.endpointAddress(path+".address", in.Address)
 		e := Endpoint{Address: a, Hostname: in.Hostname, Pod: in.Pod, Node: in.Node, Zone: in.Zone,
 			Ready: in.Ready || s.in.PublishNotReady, Serving: in.Serving, Terminating: in.Terminating, Weight: in.Weight}
 		if e.Terminating && !s.in.PublishNotReady {
@@ -227,6 +224,20 @@ func (r *resolver) endpoints(s serviceAt) {
 	}
 }
 
+// endpointAddress reads the address of an endpoint. Without a good one it is invalid, and the rest of the endpoint is looked
+// at all the same.
+func (r *resolver) endpointAddress(path, s string) netip.Addr {
+	if s == "" {
+		r.fault(path, "missing: expected an IP address like \"198.18.1.11\"")
+		return netip.Addr{}
+	}
+	a, ok := r.addr(path, s)
+	if ok && !hostAddr(a) {
+		r.fault(path, "%v cannot be an endpoint: expected an address of a host", a)
+	}
+	return a
+}
+
 // maxWeight bounds weights, so that building a table takes a bounded number of rounds.
 const maxWeight = 1000
 
@@ -235,7 +246,7 @@ func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) ma
 	ports := map[string]uint16{}
 	for name, v := range in.Ports {
 		if !slices.ContainsFunc(s.in.Ports, func(p PortInput) bool { return p.Name == name }) {
-			r.fault(path+".ports."+name, "the service has no port of this name")
+			r.hinted(path+".ports."+name, portNames(s.in), "the service has no port of this name")
 			continue
 		}
 		if p, ok := r.port(path+".ports."+name, v); ok {
@@ -248,6 +259,15 @@ func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) ma
 		}
 	}
 	return ports
+}
+
+// portNames says in a hint how the ports of a service are named.
+func portNames(s *ServiceInput) string {
+	var names []string
+	for _, p := range s.Ports {
+		names = append(names, strconv.Quote(p.Name))
+	}
+	return "ports of the service: " + strings.Join(names, ", ")
 }
 
 func (r *resolver) healthCheck(s serviceAt) {
@@ -287,7 +307,7 @@ func (r *resolver) checkedPort(s serviceAt, h *HealthCheck, path string) {
 	case i < 0 && h.Port == "":
 		r.fault(path, "the service has no TCP port to check")
 	case i < 0:
-		r.fault(path+".port", "the service has no port named %q", h.Port)
+		r.hinted(path+".port", portNames(s.in), "the service has no port named %q", h.Port)
 	case s.out.Ports[i].Protocol != TCP:
 		r.fault(path+".port", "port %q is %s: a check of type %s needs TCP", h.Port, s.out.Ports[i].Protocol, h.Type)
 	default:
