@@ -4,9 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
+	"sluice/config/topology"
 	"sluice/nat/reason"
 )
 
@@ -31,5 +33,36 @@ func TestReasonsReference(t *testing.T) {
 	}
 	if string(got) != b.String() {
 		t.Errorf("%s is not what the code says: go test ./cmd/sluice -update", path)
+	}
+}
+
+// TestConfigurationReference holds docs/reference/configuration.md to the keys that there are.
+func TestConfigurationReference(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct {
+			return
+		}
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			key := f.Tag.Get("key")
+			count++
+			if !strings.Contains(string(text), "`"+key+"`") && !strings.Contains(string(text), key+"]") {
+				t.Errorf("the key %s of %s is not in the reference", key, typ.Name())
+			}
+			walk(f.Type)
+		}
+	}
+	walk(reflect.TypeFor[topology.Input]())
+	if count < 70 {
+		t.Errorf("only %d keys found", count)
 	}
 }
