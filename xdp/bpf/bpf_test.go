@@ -1,38 +1,10 @@
 package bpf_test
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"sluice/xdp/bpf"
 )
-
-// TestGeneratedFresh fails when a C source has changed since the object was generated.
-func TestGeneratedFresh(t *testing.T) {
-	sources, err := filepath.Glob("*.[ch]")
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("sources: %v, %v", sources, err)
-	}
-	var want strings.Builder
-	for _, name := range sources {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&want, "%x  %s\n", sha256.Sum256(data), name)
-	}
-	got, err := os.ReadFile("sources.sum")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want.String() {
-		t.Errorf("the generated files are stale: run make generate\nsources.sum:\n%ssources:\n%s", got, want.String())
-	}
-}
 
 func TestSpec(t *testing.T) {
 	spec, err := bpf.LoadClassify()
