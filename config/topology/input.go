@@ -136,7 +136,7 @@ type HealthCheckInput struct {
 func NewInput() *Input {
 	return &Input{
 		Gateway: GatewayInput{Driver: "afxdp", XDPMode: "auto", FlowCache: "auto", Checksum: "auto", SNATPorts: "32768-60999",
-			NodePortAddresses: "primary", Admin: "unix:/run/sluice/admin.sock"},
+			NodePortAddresses: "primary", Admin: "unix:/run/sluice/admin.sock", Metrics: "127.0.0.1:10249"},
 		Cluster:   ClusterInput{Domain: "cluster.local", NodePortRange: "30000-32767"},
 		Conntrack: ConntrackInput{MaxFlows: 1 << 20},
 		DNS:       DNSInput{TTL: 5},
