@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"sluice/bench"
+
+	"sluice/xdp/lab/labtest"
 )
 
 // window is the measured part of a round; short, since a benchmark repeats it.
@@ -45,12 +47,7 @@ func BenchmarkForward(b *testing.B) {
 }
 
 func TestEveryContenderForwards(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-			t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-		}
-		t.Skip("needs root")
-	}
+	labtest.NeedRoot(t)
 	binary, err := bench.Binary(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

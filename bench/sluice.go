@@ -1,18 +1,17 @@
 package bench
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"sluice/bench/traffic"
 	"sluice/xdp"
+	"sluice/xdp/lab"
 )
 
 // Sluice returns the contender that is the product: "sluice run" as a process of its own on a topology of one UDP service,
@@ -58,7 +57,7 @@ func startSluice(b *Bed, binary, driver string, mode xdp.Mode) (_ *traffic.Attac
 	if err := os.WriteFile(config, []byte(topology(driver, mode, admin)), 0o600); err != nil {
 		return nil, nil, err
 	}
-	log := &syncBuffer{}
+	log := &lab.Buffer{}
 	p, err := b.Gateway.Start(log, binary, "run", "-c", config)
 	if err != nil {
 		return nil, nil, err
@@ -115,22 +114,4 @@ func awaitSocket(path string, ended <-chan struct{}) error {
 		}
 	}
 	return errors.New("not ready within 10 s")
-}
-
-// syncBuffer is a buffer that may be read while a process writes to it.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,19 +18,8 @@ import (
 	"sluice/engine"
 	"sluice/engine/admin"
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 )
-
-// needRoot skips a test that builds namespaces when it cannot; in CI that is a failure.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-		t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-	}
-	t.Skip("needs root")
-}
 
 // fixed is a control.Source of one topology.
 type fixed struct {
@@ -50,25 +37,7 @@ type bed struct {
 	admin               *admin.Client
 	cancel              context.CancelFunc
 	ended               chan error
-	log                 *logBuffer
-}
-
-// logBuffer collects the log; reading it while it grows is safe.
-type logBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log                 *lab.Buffer
 }
 
 func (b *bed) check(err error) {
@@ -80,10 +49,10 @@ func (b *bed) check(err error) {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
-	b := &bed{t: t, log: &logBuffer{}, ended: make(chan error, 1)}
+	b := &bed{t: t, log: &lab.Buffer{}, ended: make(chan error, 1)}
 	var err error
 	b.client, err = l.Host("client")
 	b.check(err)
@@ -273,7 +242,7 @@ func TestRunIdle(t *testing.T) {
 }
 
 func TestRunRefuses(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	for _, tc := range []struct {
 		name string
 		edit func(*topology.Topology)

@@ -10,6 +10,8 @@ import (
 
 	"sluice/xdp"
 	"sluice/xdp/packet"
+
+	"sluice/xdp/lab/labtest"
 )
 
 func addrs(texts ...string) (out []netip.Addr) {
@@ -254,7 +256,7 @@ func TestMatch(t *testing.T) {
 
 // TestProgram gives the same frames to the XDP program.
 func TestProgram(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	c := xdp.NewClassifier(t, matchRules())
 	for _, tc := range matchCases() {
 		t.Run(tc.name, func(t *testing.T) {
@@ -267,7 +269,7 @@ func TestProgram(t *testing.T) {
 
 // TestProgramAgrees gives random frames, most of them near a rule and some of them damaged, to the program and to Match.
 func TestProgramAgrees(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	r := matchRules()
 	c := xdp.NewClassifier(t, r)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -358,7 +360,7 @@ func FuzzMatch(f *testing.F) {
 
 // TestSetRules replaces rules and checks that what is in both sets is ours and nothing is left of the old one.
 func TestSetRules(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	c := xdp.NewClassifier(t, matchRules())
 	to := func(dst string) []byte {
 		return ip{src: "198.18.0.1", dst: dst, proto: packet.ProtoTCP, dport: 30080}.frame()
@@ -396,7 +398,7 @@ func TestSetRules(t *testing.T) {
 
 // TestSetRulesTooMany checks that rules which do not fit leave the current ones in place.
 func TestSetRulesTooMany(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	c := xdp.NewClassifier(t, matchRules())
 	before := c.Entries(t)
 	next := &xdp.Rules{Services: addrs("203.0.113.9")}

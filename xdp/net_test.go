@@ -3,7 +3,6 @@ package xdp_test
 import (
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -13,19 +12,8 @@ import (
 
 	"sluice/xdp"
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 )
-
-// needRoot skips a test that needs root, or fails it where skipping is not allowed.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-		t.Fatal("needs root")
-	}
-	t.Skip("needs root")
-}
 
 // network is a gateway between two hosts: left - gw - right, the gateway's ends being called left and right too.
 type network struct {
@@ -35,7 +23,7 @@ type network struct {
 // newNetwork builds it with so many queues on the left link and, if that differs, on the right one.
 func newNetwork(t *testing.T, queues ...int) *network {
 	t.Helper()
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { check(t, l.Close()) })
 	host := func(name string) *lab.Host {

@@ -3,12 +3,12 @@ package traffic_test
 import (
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
 	"sluice/bench/traffic"
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 )
 
 // pair is a link between two hosts, with the ends' indexes and MACs.
@@ -20,12 +20,7 @@ type pair struct {
 
 func newPair(t *testing.T) pair {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-			t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-		}
-		t.Skip("needs root")
-	}
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
 	var p pair

@@ -11,11 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 )
 
 // The addresses of the test network.
@@ -50,37 +50,7 @@ type network struct {
 	sluice  *lab.Process
 	admin   string
 	config  string
-	log     *logBuffer
-}
-
-// logBuffer collects the output of a process; reading it while it grows is safe.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// needRoot skips without root; in CI that is a failure.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-		t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-	}
-	t.Skip("needs root")
+	log     *lab.Buffer
 }
 
 // binary is the sluice under test: SLUICE_BIN, or built once for this run.
@@ -107,9 +77,9 @@ func start(t *testing.T, s setup) *network {
 // build makes the network without running anything.
 func build(t *testing.T, s setup) *network {
 	t.Helper()
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
-	n := &network{t: t, log: &logBuffer{}}
+	n := &network{t: t, log: &lab.Buffer{}}
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)

@@ -11,17 +11,13 @@ import (
 	"time"
 
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 	"sluice/xdp/packet"
 )
 
 // TestOverrun loses messages of the kernel, and expects the snapshot to be right in the end all the same.
 func TestOverrun(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-			t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-		}
-		t.Skip("needs root")
-	}
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
 	check := func(err error) {

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -12,20 +11,9 @@ import (
 
 	"sluice/engine/fib"
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 	"sluice/xdp/packet"
 )
-
-// needRoot skips a test that builds namespaces when it cannot; in CI that is a failure.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-		t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-	}
-	t.Skip("needs root")
-}
 
 // bed is a gateway and a peer with one link between them, and a Watcher on the gateway.
 type bed struct {
@@ -36,7 +24,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
 	b := &bed{t: t}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,19 +13,8 @@ import (
 	"sluice/engine/punt"
 	"sluice/xdp"
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 )
-
-// needRoot skips a test that builds namespaces when it cannot; in CI that is a failure.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-		t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-	}
-	t.Skip("needs root")
-}
 
 // bed is a gateway that punts everything that the XDP program gives it, and a peer.
 type bed struct {
@@ -47,7 +35,7 @@ func (b *bed) check(err error) {
 // newBed takes every packet to the gateway's addresses with a destination port above 1023 off the wire.
 func newBed(t *testing.T, mode xdp.Mode) (*bed, context.CancelFunc) {
 	t.Helper()
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
 	b := &bed{t: t, seen: make(chan struct{})}

@@ -2,27 +2,15 @@ package lab_test
 
 import (
 	"net"
-	"os"
 	"testing"
 	"time"
 
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 )
 
-// needRoot skips a test that builds namespaces when it cannot; in CI that is a failure.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("SLUICE_REQUIRE_ROOT") == "1" {
-		t.Fatal("needs root, and SLUICE_REQUIRE_ROOT=1")
-	}
-	t.Skip("needs root")
-}
-
 func TestHostsTalkOverABridge(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
 	host := func(name string) *lab.Host {

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"sluice/xdp/lab"
+	"sluice/xdp/lab/labtest"
 )
 
 func TestProcessRunsInItsHost(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
 	h, err := l.Host("a")
@@ -29,7 +30,7 @@ func TestProcessRunsInItsHost(t *testing.T) {
 }
 
 func TestProcessStops(t *testing.T) {
-	needRoot(t)
+	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
 	h, err := l.Host("a")
