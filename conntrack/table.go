@@ -73,7 +73,7 @@ func New(o Options) (*Table, error) {
 	// One bucket per flow, so a chain has two entries when the table is full, and seldom more than one before. More buckets would
 	// make for shorter chains and for more memory that is read at random: with four per flow and 64 Ki of a million flows in
 	// use, a gateway forwarded 0.70 of what bare AF_XDP does, with one 0.77, in turn in one run.
-	a, err := mapArena(slotsFor(o.MaxFlows), 1<<bits.Len(uint(1*o.MaxFlows-1)))
+	a, err := mapArena(slotsFor(o.MaxFlows), 1<<bits.Len(uint(o.MaxFlows-1)))
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,8 @@ type Pipeline struct {
 	epoch     uint64 // generations of snap and hops, as they are kept with flows
 	now       int64
 	batch     [batchSize]parsed
+	places    [batchSize]conntrack.Place
+	hints     [batchSize]conntrack.Hint
 	touched   byte         // keeps the compiler from leaving out reads that only warm the caches
 	in        *packet.Info // of the frame at hand
 	quote     packet.Info  // scratch: what an ICMP error quotes
@@ -105,7 +107,6 @@ func (p *Pipeline) Process(snap *control.Snapshot, now int64, frames []xdp.Frame
 type parsed struct {
 	info   packet.Info
 	status packet.Status
-	hint   conntrack.Hint
 }
 
 // run takes at most a batch through the pipeline. What it will read of memory it reads first for all frames, in short loops
@@ -124,10 +125,13 @@ func (p *Pipeline) run(frames []xdp.Frame) {
 	}
 	for i := range frames {
 		// A frame without a tuple costs a read in vain.
-		p.batch[i].hint = p.Flows.Warm(&p.batch[i].info.Tuple)
+		p.places[i] = p.Flows.Place(&p.batch[i].info.Tuple)
 	}
 	for i := range frames {
-		p.Flows.WarmFlow(p.batch[i].hint)
+		p.hints[i] = p.Flows.Warm(p.places[i])
+	}
+	for i := range frames {
+		p.Flows.WarmFlow(p.hints[i])
 	}
 	for i := range frames {
 		p.in = &p.batch[i].info
