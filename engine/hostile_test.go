@@ -5,7 +5,30 @@ import (
 
 	"sluice/engine/fib"
 	"sluice/nat/reason"
+	"sluice/xdp/packet"
 )
+
+// TestTrailer: what follows the IP packet in its frame does not go on to a link for which it may be too long.
+func TestTrailer(t *testing.T) {
+	known := tuple(udp, client, 40000, webVIP, 53)
+	b := newBed(t, testTopology())
+	long := append(frame(known), make([]byte, 1700)...)
+	_, back := b.run(0, long)
+	translated := one(t, back)
+	if len(back[0]) > 60 {
+		t.Errorf("%d bytes leave", len(back[0]))
+	}
+	short := append(frame(known), make([]byte, 60-len(frame(known)))...)
+	_, back = b.run(0, short)
+	if one(t, back); len(back[0]) != 60 {
+		t.Errorf("a minimal frame leaves with %d bytes", len(back[0]))
+	}
+	quote := quoteError(translated.Tuple.Dst, back[0], 1500, packet.PortUnreachable, 0)
+	front, _ := b.run(1, append(quote, make([]byte, 1600)...))
+	if in := one(t, front); len(front[0]) != max(60, in.End) {
+		t.Errorf("an error leaves with %d bytes", len(front[0]))
+	}
+}
 
 // TestRouteChangesWhileWaiting: a frame that waits goes by the route of the moment when it leaves, and only if it may.
 func TestRouteChangesWhileWaiting(t *testing.T) {

@@ -76,6 +76,7 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 	if !p.mayLeave(f, hop) {
 		return
 	}
+	p.trim(f)
 	packet.DecrementTTL(f.Bytes(), p.in)
 	nat.RewriteQuote(f.Bytes(), p.in, &p.quote, &inner, p.errorSource(&inner), inner.Src)
 	p.dispatch(f, hop, reason.RelatedICMP)

@@ -15,6 +15,7 @@ func (p *Pipeline) forward(f *xdp.Frame, to *packet.Tuple, hop *fib.NextHop, why
 	if !p.mayLeave(f, hop) {
 		return
 	}
+	p.trim(f)
 	packet.DecrementTTL(f.Bytes(), p.in)
 	nat.Rewrite(f.Bytes(), p.in, to, p.Checksum)
 	p.dispatch(f, hop, why)
