@@ -8,6 +8,36 @@ import (
 	"sluice/xdp/packet"
 )
 
+// TestForOtherStations: a frame that a switch has flooded, or that was sent to all, is the kernel's to drop or to bridge.
+func TestForOtherStations(t *testing.T) {
+	known := tuple(udp, client, 40000, webVIP, 53)
+	for _, mac := range [][6]byte{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {1, 0, 0x5e, 0, 0, 1}, {2, 0, 0, 0, 9, 9}} {
+		to := func(s *packet.Spec) { s.DstMAC = mac }
+		for name, f := range map[string][]byte{
+			"known flow": frame(known, to),
+			"new flow":   frame(tuple(tcp, client, 40001, webVIP, 80), to),
+			"reject":     frame(tuple(tcp, client, 40001, webVIP, 99), to),
+			"echo":       frame(tuple(packet.ProtoICMP, client, 7, webVIP, 7), to, func(s *packet.Spec) { s.ICMPType = packet.ICMPEcho }),
+		} {
+			b := newBed(t, testTopology())
+			b.run(0, frame(known))
+			front, back := b.run(0, append([]byte(nil), f...))
+			if len(front)+len(back) != 0 || len(b.punted) != 1 || string(b.punted[0]) != string(f) {
+				t.Errorf("%s to %x: %d sent, %d punted", name, mac, len(front)+len(back), len(b.punted))
+			}
+		}
+	}
+}
+
+// TestVLANDeviceWithItsOwnAddress: what is sent to the address that the gateway itself sends from is for the gateway.
+func TestVLANDeviceWithItsOwnAddress(t *testing.T) {
+	own := [6]byte{2, 0, 0, 0, 7, 7}
+	b := newBed(t, testTopology())
+	b.hops = hops(2, func(h *fib.NextHop) { h.SrcMAC, h.VLAN = own, 7 })
+	_, back := b.run(1, frame(tuple(tcp, podClient, 40000, webIP, 80), func(s *packet.Spec) { s.DstMAC, s.VLAN = own, 7 }))
+	one(t, back)
+}
+
 // TestTrailer: what follows the IP packet in its frame does not go on to a link for which it may be too long.
 func TestTrailer(t *testing.T) {
 	known := tuple(udp, client, 40000, webVIP, 53)
