@@ -126,9 +126,15 @@ func (p *Pipeline) first(f *xdp.Frame) {
 	if p.explain != nil {
 		p.explain.decided(&d)
 	}
-	switch d.Verdict {
-	case nat.Pass:
+	if d.Verdict == nat.Pass {
 		p.punt(f)
+		return
+	}
+	if why := p.refused(f); why != reason.Unknown {
+		p.drop(f, why)
+		return
+	}
+	switch d.Verdict {
 	case nat.Drop:
 		p.drop(f, d.Reason)
 	case nat.Reject:

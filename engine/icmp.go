@@ -29,7 +29,10 @@ func isNeighbourDiscovery(in *packet.Info) bool {
 
 // echo answers an echo request by the way it came.
 func (p *Pipeline) echo(f *xdp.Frame) {
+	why := p.refused(f)
 	switch {
+	case why != reason.Unknown:
+		p.drop(f, why)
 	case !packet.VerifyL4(f.Bytes(), p.in):
 		p.drop(f, reason.BadICMP)
 	case !packet.MayAnswer(f.Bytes(), p.in):
@@ -63,6 +66,10 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 		p.drop(f, reason.BadICMP)
 		return
 	}
+	if why := p.refused(f); why != reason.Unknown {
+		p.drop(f, why)
+		return
+	}
 	inner := flow.Tuple(d.Other())
 	hop, ok := p.hopOf(flow, d, inner.Src)
 	if !ok {
@@ -76,6 +83,7 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 	if !p.mayLeave(f, hop) {
 		return
 	}
+	p.trim(f)
 	packet.DecrementTTL(f.Bytes(), p.in)
 	nat.RewriteQuote(f.Bytes(), p.in, &p.quote, &inner, p.errorSource(&inner), inner.Src)
 	p.dispatch(f, hop, reason.RelatedICMP)
@@ -119,7 +127,7 @@ func (p *Pipeline) errorAddr() packet.Addr {
 // answerError turns the packet into an ICMP error about itself, from src, and sends it back by the way it came. Where
 // no error may or can be sent the packet is dropped.
 func (p *Pipeline) answerError(f *xdp.Frame, e packet.Error, src packet.Addr, mtu uint16, why reason.Reason) {
-	if !packet.MayAnswer(f.Bytes(), p.in) {
+	if !packet.MayAnswer(f.Bytes(), p.in) || !packet.VerifyIP(f.Bytes(), p.in) {
 		p.drop(f, why)
 		return
 	}

@@ -20,6 +20,7 @@ func quoteError(from packet.Addr, quoted []byte, length int, e packet.Error, mtu
 	if !ok {
 		panic("no room")
 	}
+	copy(buf[start:], frontMAC[:]) // whoever the packet was sent by or to
 	return buf[start:end]
 }
 

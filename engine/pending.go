@@ -26,6 +26,7 @@ type pending struct {
 type waiting struct {
 	frame  xdp.Frame
 	l3     int
+	size   int // of the IP packet
 	tagged bool
 	hop    packet.Addr // the neighbour's address
 	dst    packet.Addr // the packet's destination: the route may change meanwhile
@@ -41,7 +42,7 @@ func (p *Pipeline) hold(f *xdp.Frame, hop *fib.NextHop) {
 		p.drop(f, reason.NeighbourQueueFull)
 		return
 	}
-	p.pending.frames[p.pending.n] = waiting{frame: *f, l3: p.in.L3, tagged: p.in.VLANs > 0,
+	p.pending.frames[p.pending.n] = waiting{frame: *f, l3: p.in.L3, size: p.in.End - p.in.L3, tagged: p.in.VLANs > 0,
 		hop: hop.Gateway, dst: p.in.Tuple.Dst, until: p.now + maxPendingTime, asked: asked}
 	p.pending.n++
 	if p.explain != nil {
@@ -66,7 +67,7 @@ func (p *Pipeline) retryPending() {
 	kept := 0
 	for i := range p.pending.n {
 		w := &p.pending.frames[i]
-		if ((changed || !w.asked) && p.sendWaiting(w)) || p.giveUp(w) {
+		if ((changed || !w.asked) && p.advance(w)) || p.giveUp(w) {
 			continue
 		}
 		p.pending.frames[kept] = *w
@@ -76,9 +77,18 @@ func (p *Pipeline) retryPending() {
 	p.pending.n = kept
 }
 
-// sendWaiting sends a frame whose neighbour is known now. For one that is not it asks, unless that has been done.
-func (p *Pipeline) sendWaiting(w *waiting) bool {
+// advance ends the wait of a frame whose neighbour is known now, or whose route has become one that it cannot go by. For
+// a neighbour that is not known it asks, unless that has been done.
+func (p *Pipeline) advance(w *waiting) bool {
 	hop := p.hops.Lookup(w.dst)
+	if why := noWay(&hop); why != reason.Unknown {
+		p.drop(&w.frame, why)
+		return true
+	}
+	if w.size > hop.MTU {
+		p.drop(&w.frame, reason.TooBig)
+		return true
+	}
 	if hop.State == fib.Incomplete && (!w.asked || hop.Gateway != w.hop) {
 		w.hop, w.asked = hop.Gateway, p.NextHops.Resolve(hop)
 	}

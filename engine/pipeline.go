@@ -67,6 +67,7 @@ type Pipeline struct {
 	quote     packet.Info  // scratch: what an ICMP error quotes
 	hop       fib.NextHop  // scratch: a next hop that is in no snapshot
 	fromNode  bool         // the frame comes from a process of the gateway: for trace only
+	macs      []uint64     // link-layer addresses by interface
 	out       []outQueue   // by interface
 	done      []xdp.Frame  // to be released
 	tally     tally
@@ -87,6 +88,9 @@ type outQueue struct {
 func NewPipeline(c PipelineConfig) *Pipeline {
 	out := make([]outQueue, len(c.Port.Interfaces()))
 	p := &Pipeline{PipelineConfig: c, out: out, done: make([]xdp.Frame, 0, 2*batchSize)}
+	for _, i := range c.Port.Interfaces() {
+		p.macs = append(p.macs, macOf(i.MAC[:]))
+	}
 	p.rejects, p.echoes = newBucket(repliesPerSecond), newBucket(repliesPerSecond)
 	return p
 }
@@ -187,6 +191,8 @@ func (p *Pipeline) one(f *xdp.Frame, status packet.Status) {
 		p.explain.parsed(p.in)
 	}
 	switch {
+	case !p.isForUs(f):
+		p.punt(f)
 	case p.in.Fragment != packet.NotFragment:
 		p.fragment(f)
 	case p.in.IsICMP():

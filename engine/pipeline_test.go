@@ -129,6 +129,11 @@ func (b *bed) Punt(_ int, frame []byte) bool {
 
 // hops routes backends out of interface 1 and all else out of interface 0; changes are applied to the backends' hop.
 func hops(generation uint64, change func(*fib.NextHop)) *fib.Snapshot {
+	return fib.Static(generation, routes(change)...)
+}
+
+// routes are those of hops.
+func routes(change func(*fib.NextHop)) []fib.Route {
 	front := fib.NextHop{State: fib.Ready, Iface: 0, MTU: 1500, SrcMAC: frontMAC, DstMAC: clientMAC}
 	back := fib.NextHop{State: fib.Ready, Iface: 1, MTU: 1500, SrcMAC: backMAC, DstMAC: backendMAC}
 	if change != nil {
@@ -138,8 +143,8 @@ func hops(generation uint64, change func(*fib.NextHop)) *fib.Snapshot {
 	route := func(prefix string, h fib.NextHop) fib.Route {
 		return fib.Route{Prefix: netip.MustParsePrefix(prefix), Hop: h}
 	}
-	return fib.Static(generation, route("0.0.0.0/0", front), route("::/0", front), route("10.64.0.0/24", back),
-		route("fd64:10::/64", back), route(gateway+"/32", local), route(gateway6+"/128", local))
+	return []fib.Route{route("0.0.0.0/0", front), route("::/0", front), route("10.64.0.0/24", back),
+		route("fd64:10::/64", back), route(gateway+"/32", local), route(gateway6+"/128", local)}
 }
 
 func newBed(t testing.TB, topo *topology.Topology) *bed {

@@ -15,6 +15,7 @@ func (p *Pipeline) forward(f *xdp.Frame, to *packet.Tuple, hop *fib.NextHop, why
 	if !p.mayLeave(f, hop) {
 		return
 	}
+	p.trim(f)
 	packet.DecrementTTL(f.Bytes(), p.in)
 	nat.Rewrite(f.Bytes(), p.in, to, p.Checksum)
 	p.dispatch(f, hop, why)
@@ -23,15 +24,8 @@ func (p *Pipeline) forward(f *xdp.Frame, to *packet.Tuple, hop *fib.NextHop, why
 // mayLeave checks what a router checks: that there is a way, that the TTL lasts, that the packet fits. Where it does
 // not it answers or drops the packet.
 func (p *Pipeline) mayLeave(f *xdp.Frame, hop *fib.NextHop) bool {
-	switch hop.State {
-	case fib.NoRoute:
-		p.drop(f, reason.NoRoute)
-		return false
-	case fib.Local:
-		p.drop(f, reason.LocalBackend)
-		return false
-	case fib.NotAttached:
-		p.drop(f, reason.NotAttached)
+	if why := noWay(hop); why != reason.Unknown {
+		p.drop(f, why)
 		return false
 	}
 	if p.in.TTL <= 1 {
@@ -47,6 +41,19 @@ func (p *Pipeline) mayLeave(f *xdp.Frame, hop *fib.NextHop) bool {
 		return false
 	}
 	return true
+}
+
+// noWay is why nothing can go to a next hop; Unknown when it can.
+func noWay(hop *fib.NextHop) reason.Reason {
+	switch hop.State {
+	case fib.NoRoute:
+		return reason.NoRoute
+	case fib.Local:
+		return reason.LocalBackend
+	case fib.NotAttached:
+		return reason.NotAttached
+	}
+	return reason.Unknown
 }
 
 // dispatch sends a rewritten packet, or holds it.

@@ -90,6 +90,12 @@ func (t *Table) MaxIDs() (port, backend uint32) { return t.portNames.last, t.bac
 // IsServiceAddr reports whether a is an address of a service: a ClusterIP, an external IP or a load-balancer VIP.
 func (t *Table) IsServiceAddr(a packet.Addr) bool { return t.addrs[a]&served != 0 }
 
+// IsServicePort reports whether a service is reached at this address, protocol and port.
+func (t *Table) IsServicePort(a packet.Addr, port uint16, proto uint8) bool {
+	_, ok := t.fronts[frontKey{a, port, proto}]
+	return ok
+}
+
 // SNATPorts returns the pool of source ports for full NAT.
 func (t *Table) SNATPorts() topology.PortRange { return t.gateway.SNATPorts }
 

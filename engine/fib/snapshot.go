@@ -24,7 +24,14 @@ import (
 type Snapshot struct {
 	generation uint64
 	table      bart.Table[uint32] // prefix -> index into hops; known neighbours are host routes on top of their networks
-	hops       []NextHop          // without duplicates; the first is NoRoute
+	macs       map[[6]byte]struct{}
+	hops       []NextHop // without duplicates; the first is NoRoute
+}
+
+// SendsFrom reports whether some route leaves with this link-layer source.
+func (s *Snapshot) SendsFrom(mac [6]byte) bool {
+	_, ok := s.macs[mac]
+	return ok
 }
 
 // Generation grows by one with each published Snapshot that differs from the one before.

@@ -30,7 +30,7 @@ type builder struct {
 func newBuilder(generation uint64) *builder {
 	none := NextHop{Iface: -1}
 	return &builder{
-		snapshot: &Snapshot{generation: generation, hops: []NextHop{none}},
+		snapshot: &Snapshot{generation: generation, hops: []NextHop{none}, macs: map[[6]byte]struct{}{}},
 		index:    map[NextHop]uint32{none: 0},
 	}
 }
@@ -45,6 +45,9 @@ func (b *builder) insert(p netip.Prefix, hop NextHop) {
 		i = uint32(len(b.snapshot.hops))
 		b.snapshot.hops = append(b.snapshot.hops, hop)
 		b.index[hop] = i
+		if hop.State == Ready || hop.State == Incomplete {
+			b.snapshot.macs[hop.SrcMAC] = struct{}{}
+		}
 	}
 	b.snapshot.table.Insert(p.Masked(), i)
 }

@@ -29,6 +29,7 @@ const (
 
 	// Dropped.
 	Malformed           // header lengths or versions that contradict each other
+	Martian             // a source that cannot be a client: no host's, this gateway's own, or a service port
 	UnsupportedProtocol // a service address, but neither TCP, UDP nor ICMP
 	Fragment            // a fragment of a packet to or from a service: not supported yet
 	NoLocalEndpoints    // traffic policy Local, and the endpoints are on other nodes
@@ -101,6 +102,8 @@ func describe(r Reason) entry {
 		return entry{"unknown_port", "service address without a service on this protocol and port"}
 	case Malformed:
 		return entry{"malformed", "headers that contradict each other"}
+	case Martian:
+		return entry{"martian", "source that cannot be a client: no host's, the gateway's own, or a service port"}
 	case UnsupportedProtocol:
 		return entry{"unsupported_protocol", "neither TCP, UDP nor ICMP"}
 	case Fragment:

@@ -50,7 +50,7 @@ func MayAnswer(frame []byte, in *Info) bool {
 	if in.IsICMP() && isSilent(in.Family, in.ICMPType) || in.Fragment == LaterFragment || frame[0]&1 != 0 {
 		return false
 	}
-	return isHost(in.Tuple.Src) && isHost(in.Tuple.Dst)
+	return IsHost(in.Tuple.Src) && IsHost(in.Tuple.Dst)
 }
 
 // isSilent reports whether no error may be sent about an ICMP type: the errors, among them those that are never
@@ -62,15 +62,18 @@ func isSilent(family, t uint8) bool {
 	return t < ICMPv6Echo || t == ICMPv6Redirect
 }
 
-// isHost reports whether an address can be one host's: neither unspecified, multicast, nor IPv4 class E and
+// IsHost reports whether an address can be one host's: neither unspecified, loopback, multicast, nor IPv4 class E and
 // broadcast.
-func isHost(a Addr) bool {
+func IsHost(a Addr) bool {
 	if a.Is4() {
 		first := a.V4() >> 24
 		return first != 0 && first != 127 && first < 224
 	}
 	return a.Hi>>56 != 0xff && a != Addr{} && a != Addr{0, 1}
 }
+
+// IsLinkLocal6 reports whether an address is an IPv6 one that no router may pass on (RFC 4291 section 2.5.6).
+func IsLinkLocal6(a Addr) bool { return a.Hi>>54 == 0xfe80>>6 }
 
 // BuildError turns the packet buf[start:end], which in describes, into an ICMP error about itself, from src to its
 // sender, in place: it needs up to 48 bytes in front of start. MAC addresses are swapped, VLAN tags stay. mtu is for
