@@ -67,6 +67,9 @@ func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Directi
 	if p.explain != nil {
 		p.explain.flow(flow, d)
 	}
+	if !p.mayLeave(f, hop) {
+		return true // the other end never sees it, so that it changes nothing: a RST whose TTL runs out ends no connection
+	}
 	p.Flows.Packet(flow, d, p.in.TCPFlags, p.in.End-p.in.L3)
 	p.forward(f, &to, hop, why)
 	return true

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"sluice/conntrack"
 	"sluice/engine/fib"
 	"sluice/nat/reason"
 	"sluice/xdp/packet"
@@ -166,5 +167,30 @@ func TestDamagedIPHeader(t *testing.T) {
 	}
 	if got := b.counters.Packets(reason.Malformed); got != uint64(len(damaged)) {
 		t.Errorf("%d counted as malformed, want %d", got, len(damaged))
+	}
+}
+
+// TestDroppedPacketsMoveNoState: a RST or FIN that the other end never sees does not end the connection.
+func TestDroppedPacketsMoveNoState(t *testing.T) {
+	for _, last := range []uint8{packet.TCPRst, packet.TCPFin | packet.TCPAck} {
+		for _, way := range []string{"forward", "reply"} {
+			b := newBed(t, testTopology())
+			conn := tuple(tcp, client, 40000, webVIP, 80)
+			_, back := b.run(0, frame(conn))
+			reply := one(t, back).Tuple.Reverse()
+			b.run(1, frame(reply, flags(packet.TCPSyn|packet.TCPAck)))
+			b.run(0, frame(conn, flags(packet.TCPAck)))
+			forged := conn
+			if way == "reply" {
+				forged = reply
+			}
+			b.run(0, frame(forged, flags(last), ttl(1)))
+			b.p.Flows.Enter(b.now)
+			flow, _, ok := b.p.Flows.Lookup(&conn)
+			if !ok || flow.State() != conntrack.Established {
+				t.Errorf("%s, flags %#x: in state %v", way, last, flow.State())
+			}
+			b.p.Flows.Leave()
+		}
 	}
 }

@@ -10,11 +10,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// forward rewrites the packet to carry to, and sends it to hop, or holds it until the neighbour there is known.
+// forward rewrites a packet that may leave to carry to, and sends it to hop, or holds it until the neighbour there is known.
 func (p *Pipeline) forward(f *xdp.Frame, to *packet.Tuple, hop *fib.NextHop, why reason.Reason) {
-	if !p.mayLeave(f, hop) {
-		return
-	}
 	p.trim(f)
 	packet.DecrementTTL(f.Bytes(), p.in)
 	nat.Rewrite(f.Bytes(), p.in, to, p.Checksum)
