@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +18,14 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show it at work: real clients through a gateway to real servers, in network namespaces (root)",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf("--driver", opts.Driver, "afxdp", "asavie"); err != nil {
+				return err
+			}
+			if err := oneOf("--xdp-mode", opts.Mode, "auto", "native", "generic"); err != nil {
+				return err
+			}
 			self, err := os.Executable()
 			if err != nil {
 				return err
@@ -36,6 +44,14 @@ func newDemo() *cobra.Command {
 	return cmd
 }
 
+// oneOf refuses a value of a flag that is given and not allowed.
+func oneOf(flag, value string, allowed ...string) error {
+	if value == "" || slices.Contains(allowed, value) {
+		return nil
+	}
+	return usagef("%s %q: must be one of %s", flag, value, strings.Join(allowed, ", "))
+}
+
 // newDemoBackend is what the demo runs in the namespace of each backend.
 func newDemoBackend() *cobra.Command {
 	var name string
@@ -43,7 +59,7 @@ func newDemoBackend() *cobra.Command {
 		Use:    "backend",
 		Short:  "The servers of one backend of the demo",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			return demo.Backend(cmd.Context(), name)
 		}),
@@ -60,7 +76,7 @@ func newDemoClient() *cobra.Command {
 		Use:    "client",
 		Short:  "A client of the demo: sends requests and prints as JSON who answered",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			tally, err := demo.Client(cmd.Context(), kind, target, name, count)
 			if err != nil {

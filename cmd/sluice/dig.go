@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
+	"strings"
 	"time"
 
+	mdns "github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
 	"sluice/config"
@@ -25,11 +28,19 @@ func newDig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dig -c FILE|DIR NAME [TYPE]",
 		Short: "Print the answer of the compiled zones, offline",
-		Args:  cobra.RangeArgs(1, 2),
+		Long: "Dig prints what a DNS client of 'sluice dns' would get for NAME, which is written in full (no search path is applied),\n" +
+			"and TYPE, which is A when not given. NXDOMAIN and REFUSED are answers too: the exit code is 0.",
+		Example: "  sluice dig -c web.toml web.shop.svc.cluster.local\n" +
+			"  sluice dig -c web.toml _http._tcp.web.shop.svc.cluster.local SRV\n" +
+			"  sluice dig -c web.toml 10.0.19.198.in-addr.arpa PTR",
+		Args: question,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
 			qtype := "A"
 			if len(args) == 2 {
 				qtype = args[1]
+			}
+			if err := notAnAddress(args[0]); err != nil {
+				return err
 			}
 			t, err := config.Load(path)
 			if err != nil {
@@ -54,6 +65,26 @@ func newDig() *cobra.Command {
 	return cmd
 }
 
+// question accepts a name and perhaps a type.
+func question(_ *cobra.Command, args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return usagef("expected a name and perhaps a type, such as web.shop.svc.cluster.local A; got %d arguments", len(args))
+	}
+	return nil
+}
+
+// notAnAddress refuses an address in the place of a name, and says the name under which it is asked for.
+func notAnAddress(name string) error {
+	if _, err := netip.ParseAddr(name); err != nil {
+		return nil
+	}
+	reverse, err := mdns.ReverseAddr(name)
+	if err != nil {
+		return usagef("%q is an address: expected a name", name)
+	}
+	return usagef("%q is an address: its name is asked for by %s PTR", name, strings.TrimSuffix(reverse, "."))
+}
+
 // printAnswer prints a reply in the manner of dig.
 func printAnswer(w io.Writer, r *dns.Result) error {
 	flags := ""
@@ -63,8 +94,16 @@ func printAnswer(w io.Writer, r *dns.Result) error {
 	if r.TC {
 		flags += " tc"
 	}
+	if flags == "" {
+		flags = " none"
+	}
 	if _, err := fmt.Fprintf(w, ";; %s, flags:%s\n", r.RCode, flags); err != nil {
 		return err
+	}
+	if r.RCode == "REFUSED" {
+		if _, err := fmt.Fprintln(w, ";; the name is in no zone of this topology; names are written in full"); err != nil {
+			return err
+		}
 	}
 	for _, section := range []struct {
 		name    string

@@ -19,7 +19,10 @@ func newDNS() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dns -c FILE|DIR --listen ADDR:PORT",
 		Short: "Run only the DNS server, on ordinary UDP and TCP sockets",
-		Args:  cobra.NoArgs,
+		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. It forwards nothing: other names are REFUSED. Ports\n" +
+			"below 1024 need root or CAP_NET_BIND_SERVICE.",
+		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353",
+		Args:    noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			addrs, err := parseListen(listen)
 			if err != nil {

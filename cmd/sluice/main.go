@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ func main() {
 func run(ctx context.Context, args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	var failed *failure
 	switch {
 	case err == nil:
@@ -37,7 +38,7 @@ func run(ctx context.Context, args []string) int {
 		}
 		return 1
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "sluice: %v\nRun 'sluice --help' for usage.\n", err)
+	fmt.Fprintf(root.ErrOrStderr(), "sluice: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())
 	return 2
 }
 
@@ -81,15 +82,50 @@ func newRoot() *cobra.Command {
 		Use:   "sluice",
 		Short: "Service load balancing and cluster DNS for gateway nodes, from one topology file",
 		Long: "Sluice takes the traffic of Kubernetes-style Services off the wire by XDP, translates and forwards it in a\n" +
-			"fast path over AF_XDP, checks the health of endpoints, and answers cluster DNS, all from one TOML topology.",
+			"fast path over AF_XDP, checks the health of endpoints, and answers cluster DNS, all from one TOML topology.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 wrong usage.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// Without this cobra prints its help and exits 0 for a bare "sluice".
 		RunE: func(cmd *cobra.Command, args []string) error { return usagef("which command?") },
 		Args: cobra.NoArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if f := cmd.Flags().Lookup("config"); f != nil && f.Value.String() == "" {
+				return usagef("-c FILE|DIR is needed: the topology")
+			}
+			return nil
+		},
 	}
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newRun(), newCheck(), newTrace(), newDig(), newDNS(), newDemo(), newVersion())
 	return root
+}
+
+// newHelp returns the command help, which unlike cobra's fails for a command that does not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("help: there is no command %q", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// noArgs refuses arguments; most often a topology is given without -c.
+func noArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Lookup("config") != nil && !cmd.Flags().Changed("config"):
+		return usagef("unexpected argument %q: the topology is given as -c %s", args[0], args[0])
+	}
+	return usagef("unexpected argument %q", args[0])
 }
 
 // configFlag adds -c, which every command that reads a topology has.

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"sluice/config"
 	"sluice/config/topology"
 	"sluice/nat/reason"
 )
@@ -36,33 +41,138 @@ func TestReasonsReference(t *testing.T) {
 	}
 }
 
-// TestConfigurationReference holds docs/reference/configuration.md to the keys that there are.
+// section returns the text under the heading of a table of the configuration, such as "gateway" or "service.port".
+func section(t *testing.T, text, heading string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(text, heading+"\n")
+	if !found {
+		t.Fatalf("the reference has no section %q", heading)
+	}
+	body, _, _ := strings.Cut(rest, "\n#")
+	return body
+}
+
+// row returns the line of a Markdown table whose first cell names key.
+func row(section, key string) (string, bool) {
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) > 2 && strings.Contains(cells[1], "`"+key+"`") {
+			return line, true
+		}
+	}
+	return "", false
+}
+
+// TestConfigurationReference holds docs/reference/configuration.md to the keys that there are, and to their defaults.
 func TestConfigurationReference(t *testing.T) {
-	text, err := os.ReadFile("../../docs/reference/configuration.md")
+	raw, err := os.ReadFile("../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	count := 0
-	var walk func(reflect.Type)
-	walk = func(typ reflect.Type) {
-		for typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {
-			typ = typ.Elem()
-		}
-		if typ.Kind() != reflect.Struct {
-			return
-		}
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			key := f.Tag.Get("key")
+	text, count := string(raw), 0
+	var walk func(path, heading string, v reflect.Value)
+	walk = func(path, heading string, v reflect.Value) {
+		for i := range v.NumField() {
+			key, f := v.Type().Field(i).Tag.Get("key"), v.Field(i)
 			count++
-			if !strings.Contains(string(text), "`"+key+"`") && !strings.Contains(string(text), key+"]") {
-				t.Errorf("the key %s of %s is not in the reference", key, typ.Name())
+			below := strings.TrimPrefix(path+"."+key, ".")
+			switch typ := f.Type(); {
+			case typ.Kind() == reflect.Struct:
+				walk(below, "["+below+"]", f)
+				continue
+			case typ.Kind() == reflect.Pointer:
+				walk(below, "["+below+"]", withDefaults(typ.Elem()))
+				continue
+			case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Struct:
+				walk(below, "[["+below+"]]", withDefaults(typ.Elem()))
+				continue
 			}
-			walk(f.Type)
+			line, found := row(section(t, text, heading), key)
+			if !found {
+				t.Errorf("%s is not in its table of the reference", below)
+				continue
+			}
+			want := fmt.Sprint(f)
+			if f.Kind() == reflect.String || f.Kind() == reflect.Interface {
+				want = strconv.Quote(want)
+			}
+			if !f.IsZero() && !strings.Contains(line, "`"+want+"`") {
+				t.Errorf("%s has the default %s; the reference says %s", below, want, line)
+			}
 		}
 	}
-	walk(reflect.TypeFor[topology.Input]())
+	walk("", "", reflect.ValueOf(topology.NewInput()).Elem())
 	if count < 70 {
 		t.Errorf("only %d keys found", count)
+	}
+}
+
+// withDefaults returns a value of a table that may occur several times, as a source begins with it.
+func withDefaults(typ reflect.Type) reflect.Value {
+	v := reflect.New(typ)
+	if d, ok := v.Interface().(interface{ SetDefaults() }); ok {
+		d.SetDefaults()
+	}
+	return v.Elem()
+}
+
+// TestRefusedReference holds the reference to the keys that config refuses as not supported yet: each is listed with the value
+// that is accepted.
+func TestRefusedReference(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/reference/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../../config/later.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := section(t, string(raw), "## Not supported yet")
+	keys := regexp.MustCompile(`(?m)^\t\t"([a-z_.]+)":\s`).FindAllStringSubmatch(string(source), -1)
+	for _, key := range keys {
+		if _, found := row(listed, key[1]); !found {
+			t.Errorf("%s is refused and not in the reference", key[1])
+		}
+	}
+	tables := map[string]string{"gateway": "[gateway]", "dns": "[dns]", "node": "[[node]]", "service": "[[service]]",
+		"service.endpoint": "[[service]]\n[[service.endpoint]]"}
+	count := 0
+	for line := range strings.Lines(listed) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		count++
+		path, accepted := strings.Trim(cells[1], " `"), strings.Trim(cells[2], " `")
+		dot := strings.LastIndexByte(path, '.')
+		if dot < 0 { // a table of its own
+			expectFault(t, "[["+path+"]]\nname = \"x\"\n", path, true)
+			continue
+		}
+		table := tables[path[:dot]] + "\n" + path[dot+1:] + " = "
+		expectFault(t, table+accepted+"\n", path[dot+1:], false)
+		expectFault(t, table+"\"something\"\n", path[dot+1:], true)
+	}
+	if count != len(keys) {
+		t.Errorf("the reference lists %d keys, and %d are refused", count, len(keys))
+	}
+}
+
+// expectFault loads a topology and says whether key should be refused as not supported yet.
+func expectFault(t *testing.T, toml, key string, want bool) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "t.toml")
+	if err := os.WriteFile(file, []byte(toml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Load(file)
+	got := false
+	var faults config.Faults
+	errors.As(err, &faults)
+	for _, f := range faults {
+		got = got || strings.Contains(f.Key, key) && strings.Contains(f.String(), "not supported yet")
+	}
+	if got != want {
+		t.Errorf("%q: refused as not supported yet: %t, want %t\n%v", toml, got, want, err)
 	}
 }

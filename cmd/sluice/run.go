@@ -27,7 +27,7 @@ func newRun() *cobra.Command {
 		Long: "Run attaches to gateway.interfaces and serves the topology until SIGINT or SIGTERM. The XDP programs end with the\n" +
 			"process, whatever ends it. Packets of the gateway's own processes to service addresses do not pass XDP and are not\n" +
 			"translated yet.",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			level := slog.LevelInfo
 			if verbose {

@@ -19,11 +19,17 @@ func newTrace() *cobra.Command {
 	var spec engine.TraceSpec
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "trace -c FILE --src A:P --dst A:P --proto tcp",
+		Use:   "trace -c FILE|DIR --src ADDR:PORT --dst ADDR:PORT",
 		Short: "Run one packet through the compiled engine, offline, and say what happens and why",
 		Long: "Trace needs neither root nor a network. --from says where the packet comes in: external, pod, or node for a process of\n" +
-			"the gateway itself. Whether its source counts as a pod is decided by gateway.pod_cidrs alone, as on the wire.",
-		Args: cobra.NoArgs,
+			"the gateway itself. Whether its source counts as a pod is decided by gateway.pod_cidrs alone, as on the wire.\n\n" +
+			"It prints the steps (stage, result, why) and the verdict with its reason: forward, reject (refused with an ICMP\n" +
+			"error), drop, or pass (left to the kernel). Each of them is an answer: the exit code is 0. All endpoints count as\n" +
+			"healthy, and every destination has a next hop.",
+		Example: "  sluice trace -c web.toml --src 198.18.0.50:40000 --dst 198.19.200.10:80\n" +
+			"  sluice trace -c web.toml --src 198.18.0.50:40000 --dst 198.19.200.10:80 --flow established --flags fin,ack\n" +
+			"  sluice trace -c web.toml --src 198.18.0.50 --dst 198.19.200.10 --proto icmp",
+		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			if err := traceFlags(&spec, from, src, dst, flow); err != nil {
 				return err
@@ -45,12 +51,12 @@ func newTrace() *cobra.Command {
 	configFlag(cmd, &path)
 	jsonFlag(cmd, &asJSON)
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "external", "external, pod or node")
+	f.StringVar(&from, "from", "external", "where the packet comes in: external, pod or node")
 	f.StringVar(&src, "src", "", "source, such as 198.18.0.50:40000 or [2001:db8::50]:40000")
 	f.StringVar(&dst, "dst", "", "destination, likewise")
-	f.StringVar(&spec.Proto, "proto", "tcp", "tcp, udp or icmp (the source port is then the identifier)")
-	f.StringVar(&spec.Flags, "flags", "", "TCP flags, separated by commas (default syn, or ack with --flow established)")
-	f.StringVar(&flow, "flow", "new", "new, or established: the packet follows one that has opened its flow")
+	f.StringVar(&spec.Proto, "proto", "tcp", "tcp, udp or icmp: an echo request, whose identifier is the port of --src; ports may be left out")
+	f.StringVar(&spec.Flags, "flags", "", "TCP flags out of syn, ack, fin, rst and psh, separated by commas (default syn, or ack with --flow established)")
+	f.StringVar(&flow, "flow", "new", "new, or established: a packet before it has opened its flow")
 	for _, name := range []string{"src", "dst"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was defined above
@@ -66,19 +72,20 @@ func traceFlags(spec *engine.TraceSpec, from, src, dst, flow string) (err error)
 	default:
 		return usagef("--from %q: must be external, pod or node", from)
 	}
-	if spec.Src, err = netip.ParseAddrPort(src); err != nil {
-		return usagef("--src %q: must be an address and a port such as 198.18.0.50:40000", src)
+	icmp := strings.EqualFold(spec.Proto, "icmp")
+	if spec.Src, err = parseEnd(src, icmp); err != nil {
+		return usagef("--src %q: must be an address and a port such as 198.18.0.50:40000 or [2001:db8::50]:40000", src)
 	}
-	if spec.Dst, err = netip.ParseAddrPort(dst); err != nil {
-		return usagef("--dst %q: must be an address and a port such as 198.19.0.20:80", dst)
+	if spec.Dst, err = parseEnd(dst, icmp); err != nil {
+		return usagef("--dst %q: must be an address and a port such as 198.19.0.20:80 or [2001:db8::20]:80", dst)
+	}
+	if spec.Flags != "" && !strings.EqualFold(spec.Proto, "tcp") {
+		return usagef("--flags %q: only packets of TCP have flags, this is %s", spec.Flags, spec.Proto)
 	}
 	switch flow {
 	case "new":
 	case "established":
 		spec.Established = true
-		if spec.Flags == "" {
-			spec.Flags = "ack"
-		}
 	default:
 		return usagef("--flow %q: must be new or established", flow)
 	}
@@ -86,6 +93,14 @@ func traceFlags(spec *engine.TraceSpec, from, src, dst, flow string) (err error)
 		return usagef("%v", err)
 	}
 	return nil
+}
+
+// parseEnd reads an address and a port; of ICMP the port may be left out.
+func parseEnd(s string, icmp bool) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(s); err == nil && icmp {
+		return netip.AddrPortFrom(a, 0), nil
+	}
+	return netip.ParseAddrPort(s)
 }
 
 // printTrace prints the steps and the verdict for people.
