@@ -50,7 +50,9 @@ func (r *resolver) gatewayNode() {
 		r.hinted(path, hint, "no [[node]] is named %q", name)
 		return
 	}
-	if len(n.Addresses) == 0 {
+	// Addresses that are given and cannot be read have been reported themselves.
+	given := slices.ContainsFunc(r.in.Nodes, func(in NodeInput) bool { return in.Name == name && len(in.Addresses) > 0 })
+	if !given {
 		r.fault(path, "node %q has no addresses: replies of backends need one to come back to", name)
 	}
 	out.Zone, out.LocalAddresses = n.Zone, n.Addresses
