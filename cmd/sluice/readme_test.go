@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -32,7 +33,7 @@ func commandLines(t *testing.T, path string) (lines []string) {
 
 // elsewhere are the documented commands that other tests run: they need root and a network, or build the binary.
 func elsewhere(line string) bool {
-	for _, prefix := range []string{"make ", "sluice run ", "curl --unix-socket"} {
+	for _, prefix := range []string{"make ", "install ", "sluice run ", "curl --unix-socket"} {
 		if strings.HasPrefix(line, prefix) {
 			return true
 		}
@@ -40,7 +41,12 @@ func elsewhere(line string) bool {
 	return false
 }
 
-// TestDocumentedCommands runs the command lines of README and the quick start, each of which must work.
+// shown are the commands whose output the quick start shows.
+func shown(line string) bool {
+	return strings.HasPrefix(line, "sluice check ") || strings.HasPrefix(line, "sluice trace ")
+}
+
+// TestDocumentedCommands runs the command lines of README and the quick start, each of which must work and print what is shown.
 func TestDocumentedCommands(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "bin", "sluice"), ".").CombinedOutput(); err != nil {
@@ -55,6 +61,10 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	ran := 0
 	for _, doc := range []string{"../../README.md", "../../docs/quickstart.md"} {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, line := range commandLines(t, doc) {
 			if elsewhere(line) {
 				continue
@@ -63,8 +73,12 @@ func TestDocumentedCommands(t *testing.T) {
 			cmd := exec.Command("sh", "-c", line)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
-			if out, err := cmd.CombinedOutput(); err != nil {
+			out, err := cmd.CombinedOutput()
+			if err != nil {
 				t.Errorf("%s: %s: %v\n%s", doc, line, err, out)
+			}
+			if shown(line) && !strings.Contains(string(text), "```\n"+string(out)+"```") {
+				t.Errorf("%s shows something else than %q prints:\n%s", doc, line, out)
 			}
 		}
 	}
@@ -86,4 +100,28 @@ func tomlBlock(t *testing.T, path string) string {
 		t.Fatalf("%s has no TOML block", path)
 	}
 	return block
+}
+
+// TestLinks holds the documents to files that exist.
+func TestLinks(t *testing.T) {
+	docs := []string{"../../README.md", "../../CONTRIBUTING.md"}
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, found...)
+	}
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1])); err != nil {
+				t.Errorf("%s leads to %s, which is not there", doc, m[1])
+			}
+		}
+	}
 }
