@@ -25,7 +25,7 @@ test: build ## all tests; as root also those in network namespaces
 
 race: ## the concurrent packages under the race detector
 	@scripts/need.sh test
-	SLUICE_RACE=1 CGO_ENABLED=1 $(GO) tool gotestsum --format pkgname -- -count=1 -race -short $(RACE)
+	CGO_ENABLED=1 $(GO) tool gotestsum --format pkgname -- -count=1 -race -short $(RACE)
 
 lint: ## formatting, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
