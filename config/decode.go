@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"sluice/config/topology"
 )
@@ -83,6 +84,8 @@ func (d *decoder) value(path string, v any, to reflect.Value) {
 			return
 		}
 		d.wrongType(path, v, to.Type(), "a whole number, without quotes, like 80")
+	case reflect.Float64:
+		d.number(path, v, to)
 	case reflect.Slice:
 		d.slice(path, v, to)
 	case reflect.Map:
@@ -95,7 +98,23 @@ func (d *decoder) value(path string, v any, to reflect.Value) {
 	}
 }
 
+// number fills a field that may have a fraction.
+func (d *decoder) number(path string, v any, to reflect.Value) {
+	switch n := v.(type) {
+	case int64:
+		to.SetFloat(float64(n))
+	case float64:
+		to.SetFloat(n)
+	default:
+		d.wrongType(path, v, to.Type(), "a number, without quotes, like 8 or 7.5")
+	}
+}
+
 func (d *decoder) structure(path string, v any, to reflect.Value) {
+	if to.Type() == reflect.TypeFor[time.Time]() {
+		d.moment(path, v, to)
+		return
+	}
 	m, ok := v.(map[string]any)
 	if !ok {
 		d.wrongType(path, v, to.Type(), "a table, under ["+withoutNumbers(path)+"]")
@@ -105,6 +124,19 @@ func (d *decoder) structure(path string, v any, to reflect.Value) {
 		def.SetDefaults()
 	}
 	d.table(path, m, to)
+}
+
+// moment fills a point in time. One without an offset is in UTC, so that a file means the same on every machine.
+func (d *decoder) moment(path string, v any, to reflect.Value) {
+	t, ok := v.(time.Time)
+	if !ok {
+		d.wrongType(path, v, to.Type(), "a time, without quotes, like 2026-01-01T00:00:00Z")
+		return
+	}
+	if strings.HasSuffix(t.Location().String(), "-local") { // as the TOML library marks one without an offset
+		t = time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+	}
+	to.Set(reflect.ValueOf(t))
 }
 
 // slice appends the elements of an array: files of a directory add up.

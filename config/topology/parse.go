@@ -85,7 +85,7 @@ func (r *resolver) portRange(path, s string) PortRange {
 }
 
 // port checks a port number.
-func (r *resolver) port(path string, v int) (uint16, bool) {
+func (r *resolver) port(path string, v int64) (uint16, bool) {
 	if v < 1 || v > 65535 {
 		r.fault(path, "port %d is out of range: expected 1 to 65535", v)
 		return 0, false

@@ -58,7 +58,7 @@ func TestRefused(t *testing.T) {
 		{"long port name", service(func(s *ServiceInput) { s.Ports[0].Name = long }), []string{"service[0].port[0].name: not a DNS label"}},
 		{"port 0", service(func(s *ServiceInput) { s.Ports[0].Port = 0 }), []string{"service[0].port[0].port: 0 or missing"}},
 		{"port 65536", service(func(s *ServiceInput) { s.Ports[0].Port = 65536 }), []string{"service[0].port[0].port: port 65536 is out of range"}},
-		{"target port -1", service(func(s *ServiceInput) { s.Ports[0].TargetPort = -1 }), []string{"service[0].port[0].target_port: port -1 is out of range"}},
+		{"target port -1", service(func(s *ServiceInput) { s.Ports[0].TargetPort = int64(-1) }), []string{"service[0].port[0].target_port: port -1 is out of range"}},
 		{"node port beyond 16 bits", service(func(s *ServiceInput) { s.Type, s.Ports[0].NodePort = "NodePort", 1<<16+30000 }),
 			[]string{"service[0].port[0].node_port: 95536 is out of range"}},
 		{"endpoint port -1", service(func(s *ServiceInput) { s.Endpoints = []EndpointInput{endpoint("10.64.0.1", map[string]int{"": -1})} }),

@@ -172,21 +172,33 @@ func (r *resolver) ports(s serviceAt) {
 			continue
 		}
 		var ok bool
-		if p.Port, ok = r.port(path+".port", in.Port); !ok {
+		if p.Port, ok = r.port(path+".port", int64(in.Port)); !ok {
 			continue
 		}
 		if targets[p.Protocol][p.Port] {
 			r.fault(path+".port", "%d/%s is there twice", p.Port, p.Protocol)
 		}
 		targets[p.Protocol][p.Port] = true
-		p.TargetPort = p.Port
-		if in.TargetPort != 0 {
-			if p.TargetPort, ok = r.port(path+".target_port", in.TargetPort); !ok {
-				continue
-			}
+		if !r.targetPort(path+".target_port", in.TargetPort, &p) {
+			continue
 		}
 		s.out.Ports = append(s.out.Ports, p)
 	}
+}
+
+// targetPort reads a target port: none, a number, or the name of a port of pods.
+func (r *resolver) targetPort(path string, v any, p *Port) (ok bool) {
+	switch v := v.(type) {
+	case nil:
+		p.TargetPort, ok = p.Port, true
+	case int64:
+		p.TargetPort, ok = r.port(path, v)
+	case string:
+		p.TargetName, ok = v, true
+	default:
+		r.fault(path, "expected a number, or the name of a port of pods in quotes")
+	}
+	return ok
 }
 
 // portName checks that the ports of a service can be told apart by name.
@@ -249,7 +261,7 @@ func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) ma
 			r.hinted(path+".ports."+name, portNames(s.in), "the service has no port of this name")
 			continue
 		}
-		if p, ok := r.port(path+".ports."+name, v); ok {
+		if p, ok := r.port(path+".ports."+name, int64(v)); ok {
 			ports[name] = p
 		}
 	}

@@ -19,6 +19,8 @@ type Topology struct {
 	Nodes      []Node
 	Namespaces []Namespace
 	Services   []Service // sorted by namespace, then name
+	Pods       []Pod     // in the order of the source
+	Routes     []Route   // in order of precedence: the oldest first, then by namespace and name
 }
 
 // Gateway holds the settings of the node this process runs on.
@@ -30,6 +32,8 @@ type Gateway struct {
 	Queues            int      // receive queues to serve; 0 means all
 	Checksum          string   // "auto", "incremental" or "full"
 	PodCIDRs          []netip.Prefix
+	PodInterfaces     []string     // names of interfaces behind which pods are; a trailing * stands for any ending
+	RejectWith        string       // "icmp" or "tcp-reset": how TCP is refused; other protocols always get ICMP
 	SNATAddresses     []netip.Addr // resolved: at most one per family, IPv4 first
 	SNATPorts         PortRange    // source ports for full NAT; never overlaps Cluster.NodePortRange
 	MasqueradeAll     bool
@@ -38,6 +42,8 @@ type Gateway struct {
 	Zone              string       // this node's zone, "" when it has none
 	Admin             string       // path of the admin Unix socket, "" for none
 	Metrics           string       // host:port of the metrics listener, "" for none
+	Healthz           string       // host:port of the listener for /healthz and /livez, "" for none
+	StateFile         string       // keeps allocated addresses and ports over restarts, "" for none
 }
 
 // PortRange is an inclusive range of ports.
@@ -52,12 +58,17 @@ type Cluster struct {
 	ServiceCIDRs      []netip.Prefix
 	NodePortRange     PortRange
 	LoadBalancerPools []netip.Prefix
+	ExternalIPCIDRs   []netip.Prefix // where external IPs may lie; empty: anywhere that is nobody's
+	UnknownPort       string         // "reject" or "pass": a service address on a protocol and port that no service has
+	Unallocated       string         // "drop" or "pass": an address of a service range that no service has
+	SliceSize         int            // endpoints of an EndpointSlice, 1 to 1000
 }
 
 // Conntrack sizes the flow table and sets its timeouts.
 type Conntrack struct {
-	MaxFlows int
-	Timeouts Timeouts
+	MaxFlows   int
+	TCPLiberal bool // segments outside the window are forwarded all the same
+	Timeouts   Timeouts
 }
 
 // Timeouts says how long a flow may be silent, by state, before it is forgotten. Each is a key of [conntrack] of the same
@@ -71,6 +82,9 @@ type Timeouts struct {
 	UDP            time.Duration // no reply seen
 	UDPStream      time.Duration // replies seen
 	ICMP           time.Duration
+	SCTPSetup      time.Duration // before the four-way handshake is complete
+	SCTP           time.Duration // established
+	SCTPShutdown   time.Duration // shutting down or aborted
 }
 
 // DefaultTimeouts returns the defaults; docs/decisions says where each comes from.
@@ -84,6 +98,9 @@ func DefaultTimeouts() Timeouts {
 		UDP:            30 * time.Second,
 		UDPStream:      120 * time.Second,
 		ICMP:           30 * time.Second,
+		SCTPSetup:      10 * time.Second,
+		SCTP:           210 * time.Second,
+		SCTPShutdown:   3 * time.Second,
 	}
 }
 
@@ -100,6 +117,9 @@ type Node struct {
 	Addresses []netip.Addr // the first of a family is the primary one
 	PodCIDRs  []netip.Prefix
 	Ready     bool
+	// ControlPlane keeps the node's processors out of the shares that hints are allocated by.
+	ControlPlane bool
+	CPU          float64 // allocatable processors, 0 when unknown
 }
 
 // Namespace is a Kubernetes namespace; it may be empty of services.
@@ -149,13 +169,24 @@ type Service struct {
 	LoadBalancerProxyMode bool // load_balancer_ip_mode = "Proxy": the VIPs are not intercepted
 	LoadBalancerHostnames []string
 	SourceRanges          []netip.Prefix // load_balancer_source_ranges
+	SourceRangesDeny      bool           // the ranges are refused instead of all others
+	SourceRangesAll       bool           // the ranges hold for every address and NodePort of the service, not for VIPs alone
 	ExternalTrafficPolicy Policy
 	InternalTrafficPolicy Policy
 	PublishNotReady       bool
+	HealthCheckNodePort   uint16        // 0: none
+	SessionAffinity       bool          // by client address
+	AffinityTimeout       time.Duration // since the client's last new flow, 1 s to 24 h
+	AffinityPerService    bool          // one backend address for all ports of the service, instead of one per port
+	RemovedReset          bool          // TCP flows of endpoints that leave are reset, instead of going on to their end
+	TrafficDistribution   string        // "", "PreferSameZone", "PreferSameNode" or "PreferClose"
+	Selector              map[string]string
 	ExternalName          string // lower case, no trailing dot
 	Labels, Annotations   map[string]string
 	Ports                 []Port
 	Endpoints             []Endpoint
+	Slices                []Slice
+	Hints                 HintsStatus
 	HealthCheck           *HealthCheck // nil: endpoints are not checked
 }
 
@@ -167,7 +198,8 @@ type Port struct {
 	Name       string // may be "" when the service has one port
 	Protocol   Protocol
 	Port       uint16
-	TargetPort uint16 // port on endpoints that do not say their own
+	TargetPort uint16 // port on endpoints that do not say their own; 0 with TargetName
+	TargetName string // name of a port of pods; "" for a number
 	NodePort   uint16 // 0: none
 }
 
@@ -185,6 +217,55 @@ type Endpoint struct {
 	Weight      int // 0 drains: no new flows
 	ForZones    []string
 	ForNodes    []string
+}
+
+// Slice is one EndpointSlice of a service.
+type Slice struct {
+	Name      string
+	Family    string            // "IPv4" or "IPv6"
+	Ports     map[string]uint16 // by service port name, the same for all its endpoints
+	Endpoints []int             // indices into Service.Endpoints
+}
+
+// HintsStatus says whether the endpoints of a service have topology hints that were computed here, and if not, why.
+type HintsStatus struct {
+	Mode   string // "none", "topology", "PreferSameZone" or "PreferSameNode"
+	Reason string // why there are none although the service asks for them; "" otherwise
+}
+
+// Pod is a pod, from which the endpoints of services with a selector are computed.
+type Pod struct {
+	Namespace, Name string
+	Addresses       []netip.Addr
+	Node            string
+	Labels          map[string]string
+	Ready           bool
+	Terminating     bool
+	Phase           string // "Pending", "Running", "Succeeded", "Failed" or "Unknown"
+	Hostname        string
+	Subdomain       string
+	Ports           map[string]uint16 // named container ports
+}
+
+// Route is a TCPRoute or UDPRoute of the Gateway API: it spreads what arrives at its listeners over services by weight.
+type Route struct {
+	Namespace, Name string
+	Protocol        Protocol // TCP or UDP
+	Created         time.Time
+	Listen          []netip.AddrPort // those of its listeners that no older route has
+	Backends        []RouteBackend
+}
+
+// Key returns "namespace/name".
+func (r *Route) Key() string { return r.Namespace + "/" + r.Name }
+
+// RouteBackend is a share of a route.
+type RouteBackend struct {
+	Service string // "namespace/name"
+	Port    string // name of the service port, "" for an unnamed one
+	Weight  int    // 0 to 1000000; the share is the weight by the sum of all
+	// Problem says why this share is refused: "BackendNotFound" or "RefNotPermitted"; "" when it is not.
+	Problem string
 }
 
 // HealthCheck says how the endpoints of a service are probed.
