@@ -2,50 +2,33 @@ package config
 
 import (
 	"reflect"
-	"strconv"
 	"strings"
 )
 
 // later maps keys, without the numbers of elements, to values.
 type later map[string]any
 
-// laterKeys are the keys whose feature is not there yet, each with the value that asks for nothing and is accepted; with nil
-// every value is refused. The reason is the same for all of them, that the feature is not supported yet; one that comes deletes
-// its rows.
+// laterKeys are the keys whose feature is not there yet, each with the value that asks for nothing and is accepted. The reason is
+// the same for all of them, that the feature is not supported yet; one that comes deletes its rows.
 func laterKeys() later {
 	return later{
-		"gateway.healthz":                  "",
-		"dns.address":                      "",
-		"dns.pods":                         "disabled",
-		"dns.namespaces":                   []any{},
-		"dns.ignore_empty_services":        false,
-		"dns.no_endpoints":                 false,
-		"dns.endpoint_pod_names":           false,
-		"dns.zonal":                        false,
-		"dns.external_zone":                "",
-		"dns.chaos":                        "",
-		"dns.transfer_to":                  []any{},
-		"dns.forward":                      []any{},
-		"dns.stub":                         map[string]any{},
-		"dns.autopath":                     false,
-		"dns.search":                       []any{},
-		"dns.tls_certificate":              "",
-		"dns.tls_key":                      "",
-		"dns.coredns_compat":               false,
-		"node.cpu":                         int64(0),
-		"node.ready":                       true,
-		"node.control_plane":               false,
-		"service.health_check_node_port":   int64(0),
-		"service.traffic_distribution":     "",
-		"service.session_affinity":         "None",
-		"service.session_affinity_timeout": "3h",
-		"service.load_balancer_hostnames":  []any{},
-		"service.selector":                 map[string]any{},
-		"service.endpoint.for_zones":       []any{},
-		"service.endpoint.for_nodes":       []any{},
-		"tcp_route":                        nil,
-		"udp_route":                        nil,
-		"pod":                              nil,
+		"dns.address":               "",
+		"dns.pods":                  "disabled",
+		"dns.namespaces":            []any{},
+		"dns.ignore_empty_services": false,
+		"dns.no_endpoints":          false,
+		"dns.endpoint_pod_names":    false,
+		"dns.zonal":                 false,
+		"dns.external_zone":         "",
+		"dns.chaos":                 "",
+		"dns.transfer_to":           []any{},
+		"dns.forward":               []any{},
+		"dns.stub":                  map[string]any{},
+		"dns.autopath":              false,
+		"dns.search":                []any{},
+		"dns.tls_certificate":       "",
+		"dns.tls_key":               "",
+		"dns.coredns_compat":        false,
 	}
 }
 
@@ -72,12 +55,8 @@ func (l later) row(path, key string) (nothing any, known bool) {
 
 // refuses reports whether a key of the table at path asks for a feature that is not there yet.
 func (l later) refuses(path, key string, v any) bool {
-	if s, isText := v.(string); isText && key == "target_port" && withoutNumbers(path) == "service.port" {
-		_, err := strconv.Atoi(s)
-		return err != nil // the name of a port of pods; a number in quotes is of the wrong type
-	}
 	nothing, known := l.row(path, key)
-	return known && (nothing == nil || !reflect.DeepEqual(v, nothing))
+	return known && !reflect.DeepEqual(v, nothing)
 }
 
 // accepts reports whether a key of the table at path, not of Input, is known all the same.

@@ -106,6 +106,7 @@ type ServiceInput struct {
 	ExternalIPs           []string          `key:"external_ips"`
 	LoadBalancerIPs       []string          `key:"load_balancer_ips"`
 	LoadBalancerIPMode    string            `key:"load_balancer_ip_mode"`
+	LoadBalancerHostnames []string          `key:"load_balancer_hostnames"`
 	SourceRanges          []string          `key:"load_balancer_source_ranges"`
 	SourceRangesPolicy    string            `key:"load_balancer_source_ranges_policy"` // allow | deny
 	SourceRangesScope     string            `key:"load_balancer_source_ranges_scope"`  // vip | all

@@ -156,6 +156,25 @@ func (r *resolver) label(path, what, s string) bool {
 	return false
 }
 
+// containerPortName checks the name of a port of pods: an IANA service name (RFC 6335 section 5.1) in lower case, as Kubernetes'
+// IsValidPortName has it.
+func (r *resolver) containerPortName(path, s string) bool {
+	if isPortName(s) {
+		return true
+	}
+	if n, err := strconv.ParseUint(s, 10, 16); err == nil {
+		r.hinted(path, fmt.Sprintf("write %d", n), "%q is a string: expected a whole number, without quotes, like 80", s)
+		return false
+	}
+	r.fault(path, "%q is not the name of a port of pods: expected up to 15 lower-case letters, digits and '-', with a letter, "+
+		"and without '-' at either end or twice in a row", s)
+	return false
+}
+
+func isPortName(s string) bool {
+	return len(s) <= 15 && isLabel(s) && !strings.Contains(s, "--") && strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz")
+}
+
 func isLabel(s string) bool {
 	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
 		return false

@@ -65,20 +65,10 @@ func (r *resolver) service(s serviceAt) {
 	out.ExternalTrafficPolicy, out.InternalTrafficPolicy = Policy(in.ExternalTrafficPolicy), Policy(in.InternalTrafficPolicy)
 	out.PublishNotReady, out.Labels, out.Annotations = in.PublishNotReady, in.Labels, in.Annotations
 	out.Headless = len(in.ClusterIPs) == 1 && in.ClusterIPs[0] == "None"
-	r.annotations(s)
 	r.ports(s)
 	r.typeRules(s)
 	r.endpoints(s)
 	r.healthCheck(s)
-}
-
-// annotations refuses those that ask for a feature which is not there yet.
-func (r *resolver) annotations(s serviceAt) {
-	for _, key := range []string{"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"} {
-		if v := s.in.Annotations[key]; strings.EqualFold(v, "auto") {
-			r.fault(s.path+".annotations", "%s = %q is not supported yet", key, v)
-		}
-	}
 }
 
 // typeRules checks what a service of its type may have (Kubernetes' validation of core/v1 Service).
@@ -155,14 +145,10 @@ func (r *resolver) externalName(s serviceAt) {
 
 // ports resolves the ports of a service.
 func (r *resolver) ports(s serviceAt) {
-	names, targets := map[string]bool{}, map[Protocol]map[uint16]bool{TCP: {}, UDP: {}}
+	names, targets := map[string]bool{}, map[Protocol]map[uint16]bool{TCP: {}, UDP: {}, SCTP: {}}
 	for i := range s.in.Ports {
 		in, path := &s.in.Ports[i], fmt.Sprintf("%s.port[%d]", s.path, i)
-		if in.Protocol == string(SCTP) {
-			r.fault(path+".protocol", "SCTP is not supported yet")
-			continue
-		}
-		if !r.oneOf(path+".protocol", in.Protocol, string(TCP), string(UDP)) {
+		if !r.oneOf(path+".protocol", in.Protocol, string(TCP), string(UDP), string(SCTP)) {
 			continue
 		}
 		p := Port{Name: in.Name, Protocol: Protocol(in.Protocol)}
@@ -191,12 +177,14 @@ func (r *resolver) targetPort(path string, v any, p *Port) (ok bool) {
 	switch v := v.(type) {
 	case nil:
 		p.TargetPort, ok = p.Port, true
+	case int:
+		p.TargetPort, ok = r.port(path, int64(v))
 	case int64:
 		p.TargetPort, ok = r.port(path, v)
 	case string:
-		p.TargetName, ok = v, true
+		p.TargetName, ok = v, r.containerPortName(path, v)
 	default:
-		r.fault(path, "expected a number, or the name of a port of pods in quotes")
+		r.fault(path, "expected a whole number, without quotes, like 80, or the name of a port of pods, in quotes")
 	}
 	return ok
 }
