@@ -20,20 +20,23 @@ type owners struct {
 	fronts    map[ownerKey]string
 	clusterIP map[netip.Addr]string
 	nodePort  map[uint16]string // by number alone: one number belongs to one service whatever the protocol
-	nodeAddr  map[netip.Addr]string
-	external  map[netip.Addr]bool // addresses of some service that are reached from outside
+	// healthPort are those of nodePort that are asked for as health check ports.
+	healthPort map[uint16]bool
+	nodeAddr   map[netip.Addr]string
+	podAddr    map[netip.Addr]string
+	podCIDRs   []netip.Prefix
+	external   map[netip.Addr]bool // addresses of some service that are reached from outside
 }
 
 func newOwners() owners {
-	return owners{map[ownerKey]string{}, map[netip.Addr]string{}, map[uint16]string{}, map[netip.Addr]string{}, map[netip.Addr]bool{}}
-}
-
-// reserveNodes keeps the addresses of nodes out of the hands of services.
-func (r *resolver) reserveNodes() {
-	for _, n := range r.out.Nodes {
-		for _, a := range n.Addresses {
-			r.owners.nodeAddr[a] = n.Name
-		}
+	return owners{
+		fronts:     map[ownerKey]string{},
+		clusterIP:  map[netip.Addr]string{},
+		nodePort:   map[uint16]string{},
+		healthPort: map[uint16]bool{},
+		nodeAddr:   map[netip.Addr]string{},
+		podAddr:    map[netip.Addr]string{},
+		external:   map[netip.Addr]bool{},
 	}
 }
 
@@ -50,6 +53,7 @@ func (r *resolver) requested(s serviceAt) {
 	for i := range s.in.Ports {
 		r.requestedNodePort(s, i)
 	}
+	r.requestedHealthPort(s)
 }
 
 func (r *resolver) requestedClusterIPs(s serviceAt) {
@@ -88,9 +92,8 @@ func (r *resolver) isHost(a netip.Addr) bool {
 	return slices.ContainsFunc(r.out.Cluster.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) && usable(a, p) })
 }
 
-// frontAddrs parses external or load-balancer addresses and claims them for the ports of the service. Addresses that are
-// another's by nature cannot be claimed: a service could take over the traffic of a node or of another service
-// (CVE-2020-8554).
+// frontAddrs parses external or load-balancer addresses and claims those for the ports of the service that are nobody's by
+// nature.
 func (r *resolver) frontAddrs(s serviceAt, key string, list []string) []netip.Addr {
 	path := s.path + "." + key
 	addrs, paths := r.addrs(path, list)
@@ -100,12 +103,12 @@ func (r *resolver) frontAddrs(s serviceAt, key string, list []string) []netip.Ad
 			r.fault(at, "%v cannot be a service address", a)
 			continue
 		}
-		if n, taken := r.owners.nodeAddr[a]; taken {
-			r.fault(at, "%v is an address of node %q", a, n)
+		if whose := r.foreign(a); whose != "" {
+			r.fault(at, "%v is %s", a, whose)
 			continue
 		}
-		if cidr, in := containing(a, r.out.Cluster.ServiceCIDRs); in {
-			r.fault(at, "%v is inside the service range %v, which is for ClusterIPs", a, cidr)
+		if key == "external_ips" && r.outsideExternal(a) {
+			r.fault(at, "%v is in none of cluster.external_ip_cidrs", a)
 			continue
 		}
 		r.claim(s, at, a)
@@ -142,7 +145,7 @@ func (r *resolver) requestedNodePort(s serviceAt, i int) {
 		return
 	}
 	number := uint16(in.NodePort)
-	if owner := r.owners.nodePort[number]; owner != "" && owner != s.out.Key() {
+	if owner := r.owners.nodePort[number]; owner != "" && (owner != s.out.Key() || r.owners.healthPort[number]) {
 		r.fault(path, "%d belongs to service %s already", number, owner)
 		return
 	}
@@ -178,6 +181,10 @@ func (r *resolver) allocate(s serviceAt) {
 	}
 	if s.out.Type == NodePort || s.out.Type == LoadBalancer && s.in.AllocateNodePorts {
 		r.allocateNodePorts(s)
+	}
+	r.allocateHealthPort(s)
+	if s.out.LoadBalancerProxyMode && len(s.out.LoadBalancerIPs) == 0 && len(s.in.LoadBalancerIPs) == 0 {
+		r.fault(s.path+".load_balancer_ip_mode", "Proxy on a service that has no load-balancer address")
 	}
 }
 
@@ -215,13 +222,8 @@ func (r *resolver) allocateVIPs(s serviceAt, v4 []bool) {
 	}
 }
 
-// freeVIP reports whether no service and no node has an address. A pool address is given to one service only.
-func (r *resolver) freeVIP(a netip.Addr) bool {
-	if _, node := r.owners.nodeAddr[a]; node {
-		return false
-	}
-	return !r.owners.external[a]
-}
+// freeVIP reports whether an address is nobody's. A pool address is given to one service only.
+func (r *resolver) freeVIP(a netip.Addr) bool { return !r.owners.external[a] && r.foreign(a) == "" }
 
 // bands splits n values into a static band at the front, which allocation uses last so that it stays free for requests, and
 // the dynamic rest: size/divisor values, between least and most; none when there are at most 16 (KEP-3070, KEP-3668).
@@ -326,12 +328,9 @@ func containing(a netip.Addr, list []netip.Prefix) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// allocateNodePorts gives every port a number from the node port range: the dynamic band first. Ports that have one number
+// allocateNodePorts gives every port a number from the node port range. Ports that have one number
 // with different protocols share theirs, as Kubernetes has it for DNS.
 func (r *resolver) allocateNodePorts(s serviceAt) {
-	np := r.out.Cluster.NodePortRange
-	n := uint64(np.Last-np.First) + 1
-	static := bands(n, 32, 16, 128)
 	shared := map[uint16]uint16{}
 	for _, p := range s.out.Ports {
 		if p.NodePort != 0 {
@@ -347,11 +346,7 @@ func (r *resolver) allocateNodePorts(s serviceAt) {
 			p.NodePort = number
 			continue
 		}
-		name := fmt.Sprintf("%s:%d", s.out.Key(), p.Port)
-		number, ok := r.freeNodePort(uint64(np.First)+static, n-static, name)
-		if !ok {
-			number, ok = r.freeNodePort(uint64(np.First), static, name)
-		}
+		number, ok := r.newNodePort(fmt.Sprintf("%s:%d", s.out.Key(), p.Port))
 		if !ok {
 			r.fault(fmt.Sprintf("%s.port[%d].node_port", s.path, i), "no free number left in cluster.node_port_range")
 			continue
@@ -364,6 +359,18 @@ func (r *resolver) allocateNodePorts(s serviceAt) {
 // hasNodePort reports whether one of the ports has a node port already.
 func hasNodePort(ports []Port, proto Protocol, number uint16) bool {
 	return slices.ContainsFunc(ports, func(p Port) bool { return p.Protocol == proto && p.NodePort == number })
+}
+
+// newNodePort returns a free number of the node port range: from the dynamic band, or from the static one when that is full.
+// Where the search starts depends on name.
+func (r *resolver) newNodePort(name string) (uint16, bool) {
+	np := r.out.Cluster.NodePortRange
+	n := uint64(np.Last-np.First) + 1
+	static := bands(n, 32, 16, 128)
+	if number, ok := r.freeNodePort(uint64(np.First)+static, n-static, name); ok {
+		return number, true
+	}
+	return r.freeNodePort(uint64(np.First), static, name)
 }
 
 // freeNodePort searches count numbers from first on.

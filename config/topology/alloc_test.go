@@ -13,7 +13,7 @@ import (
 func input(cidrs ...string) *Input {
 	in := NewInput()
 	in.Gateway.Node = "gw"
-	in.Nodes = []NodeInput{{Name: "gw", Addresses: []string{"198.18.0.10", "2001:db8:a::10"}}}
+	in.Nodes = []NodeInput{{Name: "gw", Addresses: []string{"198.18.0.10", "2001:db8:a::10"}, Ready: true}}
 	in.Cluster.ServiceCIDRs = cidrs
 	return in
 }

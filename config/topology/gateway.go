@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -13,15 +14,18 @@ func (r *resolver) gateway() {
 	in, out := &r.in.Gateway, &r.out.Gateway
 	r.gatewayNode()
 	r.interfaces()
+	r.podInterfaces()
 	r.oneOf("gateway.driver", in.Driver, "afxdp", "asavie")
 	r.oneOf("gateway.xdp_mode", in.XDPMode, "auto", "native", "generic")
 	r.oneOf("gateway.flow_cache", in.FlowCache, "auto", "off")
 	r.oneOf("gateway.checksum", in.Checksum, "auto", "incremental", "full")
+	r.oneOf("gateway.reject_with", in.RejectWith, "icmp", "tcp-reset")
 	if in.Queues < 0 {
 		r.fault("gateway.queues", "%d is negative: expected a number of receive queues, or 0 for all", in.Queues)
 	}
 	out.Driver, out.XDPMode, out.Checksum, out.Queues = in.Driver, in.XDPMode, in.Checksum, in.Queues
-	out.PodCIDRs = r.prefixes("gateway.pod_cidrs", in.PodCIDRs)
+	out.RejectWith = in.RejectWith
+	out.PodCIDRs = r.podCIDRs("gateway.pod_cidrs", in.PodCIDRs)
 	out.MasqueradeAll = in.MasqueradeAll
 	r.snat()
 	r.nodePortAddresses()
@@ -61,7 +65,7 @@ func (r *resolver) gatewayNode() {
 func (r *resolver) interfaces() {
 	for i, name := range r.in.Gateway.Interfaces {
 		path := fmt.Sprintf("gateway.interfaces[%d]", i)
-		if name == "" || len(name) > 15 || strings.ContainsAny(name, "/ \t") {
+		if !isInterface(name) {
 			r.fault(path, "%q is not a name of an interface: expected up to 15 characters without blanks and '/'", name)
 		}
 		if slices.Contains(r.out.Gateway.Interfaces, name) {
@@ -69,6 +73,40 @@ func (r *resolver) interfaces() {
 		}
 		r.out.Gateway.Interfaces = append(r.out.Gateway.Interfaces, name)
 	}
+}
+
+// isInterface reports whether the kernel takes s as the name of an interface (dev_valid_name).
+func isInterface(s string) bool {
+	return s != "" && len(s) <= 15 && s != "." && s != ".." && !strings.ContainsAny(s, "/: \t\n\v\f\r")
+}
+
+// podInterfaces reads the names of interfaces behind which pods are. Every interface cannot be one: then nothing would be
+// outside.
+func (r *resolver) podInterfaces() {
+	for i, name := range r.in.Gateway.PodInterfaces {
+		path := fmt.Sprintf("gateway.pod_interfaces[%d]", i)
+		start := strings.TrimSuffix(name, "*")
+		switch {
+		case name == "*":
+			r.fault(path, "\"*\" stands for every interface, and nothing would be outside: expected the start of names, like \"veth*\"")
+		case !isInterface(start) || strings.Contains(start, "*"):
+			r.fault(path, "%q is not a name of an interface: expected one like \"cni0\", or the start of names like \"veth*\"", name)
+		case slices.Contains(r.out.Gateway.PodInterfaces, name):
+			r.fault(path, "%q is there twice", name)
+		}
+		r.out.Gateway.PodInterfaces = append(r.out.Gateway.PodInterfaces, name)
+	}
+}
+
+// podCIDRs reads ranges of pod addresses. Load balancers cannot have addresses of them.
+func (r *resolver) podCIDRs(path string, list []string) []netip.Prefix {
+	out, paths := r.prefixesAt(path, list)
+	for i, p := range out {
+		if pool, ok := overlapping(p, r.out.Cluster.LoadBalancerPools); ok {
+			r.fault(paths[i], "%v overlaps the load-balancer pool %v", p, pool)
+		}
+	}
+	return out
 }
 
 // primary returns the first address of each family, IPv4 first.
@@ -111,14 +149,13 @@ func (r *resolver) nodePortAddresses() {
 	var chosen []netip.Addr
 	switch v := r.in.Gateway.NodePortAddresses.(type) {
 	case string:
-		if !r.oneOf(path, v, "primary", "all") {
-			return
-		}
-		if chosen = out.LocalAddresses; v == "primary" {
-			chosen = primary(out.LocalAddresses)
-		}
+		chosen = r.nodePortKeyword(path, v)
 	case []any:
-		chosen = r.nodePortPrefixes(path, v)
+		if word, ok := soleKeyword(v); ok { // as kube-proxy has it
+			chosen = r.nodePortKeyword(path, word)
+		} else {
+			chosen = r.nodePortPrefixes(path, v)
+		}
 	default:
 		r.fault(path, "expected \"primary\", \"all\" or a list of prefixes")
 	}
@@ -127,6 +164,26 @@ func (r *resolver) nodePortAddresses() {
 			out.NodePortAddresses = append(out.NodePortAddresses, a)
 		}
 	}
+}
+
+// nodePortKeyword returns the node's addresses that a word stands for.
+func (r *resolver) nodePortKeyword(path, word string) []netip.Addr {
+	switch r.oneOf(path, word, "primary", "all"); word {
+	case "primary":
+		return primary(r.out.Gateway.LocalAddresses)
+	case "all":
+		return r.out.Gateway.LocalAddresses
+	}
+	return nil
+}
+
+// soleKeyword returns the only element of a list if it is a keyword.
+func soleKeyword(list []any) (string, bool) {
+	if len(list) != 1 {
+		return "", false
+	}
+	word, _ := list[0].(string)
+	return word, word == "primary" || word == "all"
 }
 
 // nodePortPrefixes returns the node's addresses inside the prefixes. A family of which no prefix is given has all its
@@ -155,7 +212,7 @@ func (r *resolver) nodePortPrefixes(path string, list []any) (chosen []netip.Add
 	return chosen
 }
 
-// listeners checks where the admin and metrics servers listen.
+// listeners checks where the servers listen, and where the state is kept.
 func (r *resolver) listeners() {
 	in, out := &r.in.Gateway, &r.out.Gateway
 	if in.Admin != "" {
@@ -165,10 +222,35 @@ func (r *resolver) listeners() {
 		}
 		out.Admin = path
 	}
-	if in.Metrics != "" {
-		if _, err := netip.ParseAddrPort(in.Metrics); err != nil {
-			r.fault("gateway.metrics", "%q is not an address to listen on: expected one like \"127.0.0.1:10249\"", in.Metrics)
-		}
-		out.Metrics = in.Metrics
+	metrics := r.listener("gateway.metrics", in.Metrics, "127.0.0.1:10249")
+	out.Metrics, out.Healthz = in.Metrics, in.Healthz
+	at := r.listener("gateway.healthz", in.Healthz, "0.0.0.0:10256")
+	if np := r.out.Cluster.NodePortRange; np.Contains(at.Port()) && at.IsValid() {
+		r.fault("gateway.healthz", "port %d is inside cluster.node_port_range, where services get theirs", at.Port())
 	}
+	if at.IsValid() && metrics.IsValid() && clash(at, metrics) {
+		r.fault("gateway.healthz", "%v and gateway.metrics, %v, are the same port of the same address", at, metrics)
+	}
+	if out.StateFile = in.StateFile; in.StateFile != "" && (!filepath.IsAbs(in.StateFile) || filepath.Clean(in.StateFile) != in.StateFile) {
+		r.fault("gateway.state_file", "%q is not the path of a file from the root on: expected one like %q, or \"\" for none",
+			in.StateFile, "/var/lib/sluice/allocations.json")
+	}
+}
+
+// clash reports whether two servers cannot listen at a and b at once.
+func clash(a, b netip.AddrPort) bool {
+	x, y := a.Addr().Unmap(), b.Addr().Unmap()
+	if a.Port() != b.Port() || a.Port() == 0 {
+		return false
+	}
+	return x == y || x.Is4() == y.Is4() && (x.IsUnspecified() || y.IsUnspecified())
+}
+
+// listener reads where a server listens; "" is nowhere.
+func (r *resolver) listener(path, s, example string) netip.AddrPort {
+	at, err := netip.ParseAddrPort(s)
+	if err != nil && s != "" {
+		r.fault(path, "%q is not an address to listen on: expected one like %q", s, example)
+	}
+	return at
 }

@@ -187,6 +187,18 @@ func isLabel(s string) bool {
 	return true
 }
 
+// isLabelValue reports whether s can be the value of a label of Kubernetes, as the zone of a node is, and is not empty.
+func isLabelValue(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		inside := i > 0 && i < len(s)-1 && (c == '-' || c == '_' || c == '.')
+		if !inside && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 63
+}
+
 // isSubdomain reports whether s is a DNS name of labels, up to 253 bytes.
 func isSubdomain(s string) bool {
 	if len(s) > 253 {

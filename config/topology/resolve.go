@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -49,7 +50,17 @@ func (r *resolver) cluster() {
 			r.fault(paths[i], "%v overlaps the service range %v", p, o)
 		}
 	}
+	out.ExternalIPCIDRs = r.prefixes("cluster.external_ip_cidrs", in.ExternalIPCIDRs)
+	r.oneOf("cluster.unknown_port", in.UnknownPort, "reject", "pass")
+	r.oneOf("cluster.unallocated", in.Unallocated, "drop", "pass")
+	out.UnknownPort, out.Unallocated, out.SliceSize = in.UnknownPort, in.Unallocated, in.SliceSize
+	if in.SliceSize < 1 || in.SliceSize > maxSliceSize {
+		r.fault("cluster.max_endpoints_per_slice", "%d is out of range: expected 1 to %d", in.SliceSize, maxSliceSize)
+	}
 }
+
+// maxSliceSize bounds the endpoints of an EndpointSlice, as Kubernetes' validation does.
+const maxSliceSize = 1000
 
 // addressRange checks that a range from which services get addresses is one of host addresses.
 func (r *resolver) addressRange(path string, p netip.Prefix) {
@@ -82,8 +93,14 @@ func (r *resolver) allNodes() {
 		} else if r.nodes[in.Name] != nil {
 			r.fault(path+".name", "node %q is there twice", in.Name)
 		}
-		n := Node{Name: in.Name, Zone: in.Zone, Ready: true}
-		n.PodCIDRs = r.prefixes(path+".pod_cidrs", in.PodCIDRs)
+		n := Node{Name: in.Name, Zone: in.Zone, Ready: in.Ready, ControlPlane: in.ControlPlane, CPU: in.CPU}
+		if in.Zone != "" && !isLabelValue(in.Zone) {
+			r.fault(path+".zone", "%q is not the name of a zone: expected up to 63 letters, digits, '-', '_' and '.'", in.Zone)
+		}
+		if !(in.CPU >= 0) || math.IsInf(in.CPU, 0) { // not a number is neither less nor more
+			r.fault(path+".cpu", "%v is not a number of processors: expected 0 or more, like 8 or 7.5", in.CPU)
+		}
+		n.PodCIDRs = r.podCIDRs(path+".pod_cidrs", in.PodCIDRs)
 		r.nodeAddresses(path, in.Addresses, &n, owner)
 		r.out.Nodes = append(r.out.Nodes, n)
 		if r.nodes[n.Name] == nil {
@@ -117,7 +134,7 @@ func (r *resolver) conntrack() {
 		r.fault("conntrack.max_flows", "%d is out of range: expected %d to %d", in.MaxFlows, least, most)
 	}
 	def := DefaultTimeouts()
-	out.MaxFlows = in.MaxFlows
+	out.MaxFlows, out.TCPLiberal = in.MaxFlows, in.TCPLiberal
 	out.Timeouts = Timeouts{
 		TCPSyn:         r.duration("conntrack.tcp_syn", in.TCPSyn, def.TCPSyn),
 		TCPEstablished: r.duration("conntrack.tcp_established", in.TCPEstablished, def.TCPEstablished),
@@ -127,6 +144,9 @@ func (r *resolver) conntrack() {
 		UDP:            r.duration("conntrack.udp", in.UDP, def.UDP),
 		UDPStream:      r.duration("conntrack.udp_stream", in.UDPStream, def.UDPStream),
 		ICMP:           r.duration("conntrack.icmp", in.ICMP, def.ICMP),
+		SCTPSetup:      r.duration("conntrack.sctp_setup", in.SCTPSetup, def.SCTPSetup),
+		SCTP:           r.duration("conntrack.sctp", in.SCTP, def.SCTP),
+		SCTPShutdown:   r.duration("conntrack.sctp_shutdown", in.SCTPShutdown, def.SCTPShutdown),
 	}
 }
 

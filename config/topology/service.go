@@ -18,7 +18,7 @@ type serviceAt struct {
 // services resolves every service. Addresses and ports that are asked for are taken before any are allocated, so that
 // an allocation never takes what a later service asks for.
 func (r *resolver) services() {
-	r.reserveNodes()
+	r.reserve()
 	r.out.Services = make([]Service, 0, len(r.in.Services))
 	seen := map[string]bool{}
 	var all []serviceAt
@@ -67,6 +67,9 @@ func (r *resolver) service(s serviceAt) {
 	out.Headless = len(in.ClusterIPs) == 1 && in.ClusterIPs[0] == "None"
 	r.ports(s)
 	r.typeRules(s)
+	r.sourceRanges(s)
+	r.affinity(s)
+	r.distribution(s)
 	r.endpoints(s)
 	r.healthCheck(s)
 }
@@ -78,7 +81,9 @@ func (r *resolver) typeRules(s serviceAt) {
 	if out.ExternalTrafficPolicy == PolicyLocal && !external {
 		r.fault(s.path+".external_traffic_policy", "Local on a service that is not reachable from outside: expected type NodePort or LoadBalancer, or external_ips")
 	}
-	if out.Type != LoadBalancer {
+	if out.Type == LoadBalancer {
+		r.hostnames(s)
+	} else {
 		r.onlyLoadBalancer(s)
 	}
 	if out.Headless && (out.Type == NodePort || out.Type == LoadBalancer) {
@@ -97,20 +102,57 @@ func (r *resolver) typeRules(s serviceAt) {
 	if len(in.Ports) == 0 && !out.Headless {
 		r.fault(s.path+".port", "no port: expected at least one [[service.port]]")
 	}
-	out.SourceRanges = r.prefixes(s.path+".load_balancer_source_ranges", in.SourceRanges)
+}
+
+// distribution resolves what a service prefers among its endpoints by topology. Its annotations have two names, and both given
+// must say the same.
+func (r *resolver) distribution(s serviceAt) {
+	in, path := s.in, s.path+".traffic_distribution"
+	if in.TrafficDistribution != "" && r.oneOf(path, in.TrafficDistribution, "PreferSameZone", "PreferSameNode", "PreferClose") {
+		s.out.TrafficDistribution = in.TrafficDistribution
+	}
+	const mode, older = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
+	a, hasA := in.Annotations[mode]
+	b, hasB := in.Annotations[older]
+	if hasA && hasB && a != b {
+		r.fault(s.path+".annotations", "%s = %q and %s = %q: expected the same", mode, a, older, b)
+	}
+	r.rangesAnnotation(s)
 }
 
 // onlyLoadBalancer refuses the keys that other types cannot have.
 func (r *resolver) onlyLoadBalancer(s serviceAt) {
-	for key, set := range map[string]bool{
-		"load_balancer_ips":                 len(s.in.LoadBalancerIPs) > 0,
-		"load_balancer_source_ranges":       len(s.in.SourceRanges) > 0,
-		"load_balancer_ip_mode":             s.in.LoadBalancerIPMode == "Proxy",
-		"allocate_load_balancer_node_ports": !s.in.AllocateNodePorts,
-		"health_check":                      s.in.HealthCheck != nil,
+	for _, k := range []struct {
+		key string
+		set bool
+	}{
+		{"load_balancer_ips", len(s.in.LoadBalancerIPs) > 0},
+		{"load_balancer_hostnames", len(s.in.LoadBalancerHostnames) > 0},
+		{"load_balancer_ip_mode", s.in.LoadBalancerIPMode == "Proxy"},
+		{"allocate_load_balancer_node_ports", !s.in.AllocateNodePorts},
+		{"health_check", s.in.HealthCheck != nil},
 	} {
-		if set {
-			r.fault(s.path+"."+key, "only for type LoadBalancer, this is %s", s.in.Type)
+		if k.set {
+			r.fault(s.path+"."+k.key, "only for type LoadBalancer, this is %s", s.in.Type)
+		}
+	}
+}
+
+// hostnames resolves the names of a load balancer that has names instead of, or beside, addresses. They are for DNS alone.
+func (r *resolver) hostnames(s serviceAt) {
+	for i, name := range s.in.LoadBalancerHostnames {
+		path := fmt.Sprintf("%s.load_balancer_hostnames[%d]", s.path, i)
+		h := strings.ToLower(strings.TrimSuffix(name, "."))
+		_, notAddress := netip.ParseAddr(h)
+		switch {
+		case notAddress == nil:
+			r.hinted(path, "put it under load_balancer_ips", "%q is an address: expected a DNS name like \"lb.example.org\"", name)
+		case !isSubdomain(h):
+			r.fault(path, "%q is not a DNS name: expected one like \"lb.example.org\"", name)
+		case slices.Contains(s.out.LoadBalancerHostnames, h):
+			r.fault(path, "%q is there twice", name)
+		default:
+			s.out.LoadBalancerHostnames = append(s.out.LoadBalancerHostnames, h)
 		}
 	}
 }
@@ -219,9 +261,31 @@ func (r *resolver) endpoints(s serviceAt) {
 		if n := r.nodes[e.Node]; n != nil && e.Zone == "" {
 			e.Zone = n.Zone
 		}
+		e.ForZones = r.hints(path+".for_zones", "zone", in.ForZones, isLabelValue)
+		e.ForNodes = r.hints(path+".for_nodes", "node", in.ForNodes, isSubdomain)
 		e.Ports = r.endpointPorts(s, in, path)
 		s.out.Endpoints = append(s.out.Endpoints, e)
 	}
+}
+
+// maxHints bounds the hints of an endpoint of one kind, as Kubernetes' validation of EndpointSlices does.
+const maxHints = 8
+
+// hints reads the zones or nodes that an endpoint is for.
+func (r *resolver) hints(path, what string, list []string, valid func(string) bool) []string {
+	if len(list) > maxHints {
+		r.fault(path, "%d %ss: expected at most %d", len(list), what, maxHints)
+	}
+	for i, name := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case !valid(name):
+			r.fault(at, "%q is not the name of a %s", name, what)
+		case slices.Contains(list[:i], name):
+			r.fault(at, "%q is there twice", name)
+		}
+	}
+	return list
 }
 
 // endpointAddress reads the address of an endpoint. Without a good one it is invalid, and the rest of the endpoint is looked
@@ -254,7 +318,13 @@ func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) ma
 		}
 	}
 	for _, p := range s.out.Ports {
-		if _, given := ports[p.Name]; !given {
+		_, given := in.Ports[p.Name]
+		switch {
+		case given:
+		case p.TargetName != "":
+			r.hinted(path+".ports", fmt.Sprintf("add ports = { %q = 8080 } with the number", p.Name),
+				"the target port of port %q is a name, and the endpoint does not say its number", p.Name)
+		default:
 			ports[p.Name] = p.TargetPort
 		}
 	}
@@ -324,7 +394,9 @@ func (r *resolver) families(s serviceAt) (v4 []bool, ok bool) {
 	if policy != "" && !r.oneOf(s.path+".ip_family_policy", policy, "SingleStack", "PreferDualStack", "RequireDualStack") {
 		return nil, false
 	}
-	have := map[bool]bool{}
+	// Kubernetes gives headless services without selector any families: nobody allocates for them, and the endpoints are given.
+	given := s.out.Headless && len(s.in.Selector) == 0
+	have := map[bool]bool{true: given, false: given}
 	for _, p := range r.out.Cluster.ServiceCIDRs {
 		have[p.Addr().Is4()] = true
 	}
