@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -22,28 +23,37 @@ type Report struct {
 
 // ServiceReport is one service as resolved.
 type ServiceReport struct {
-	Namespace           string               `json:"namespace"`
-	Name                string               `json:"name"`
-	Type                topology.ServiceType `json:"type"`
-	ClusterIPs          []string             `json:"cluster_ips"`
-	ExternalIPs         []netip.Addr         `json:"external_ips"`
-	LoadBalancerIPs     []netip.Addr         `json:"load_balancer_ips"`
-	ExternalName        string               `json:"external_name,omitempty"`
-	HealthCheckNodePort int                  `json:"health_check_node_port"`
-	Ports               []PortReport         `json:"ports"`
-	Endpoints           []EndpointReport     `json:"endpoints"`
-	Slices              []SliceReport        `json:"slices"`
-	Hints               HintsReport          `json:"hints"`
+	Namespace             string               `json:"namespace"`
+	Name                  string               `json:"name"`
+	Type                  topology.ServiceType `json:"type"`
+	ClusterIPs            []string             `json:"cluster_ips"`
+	ExternalIPs           []netip.Addr         `json:"external_ips"`
+	LoadBalancerIPs       []netip.Addr         `json:"load_balancer_ips"`
+	LoadBalancerHostnames []string             `json:"load_balancer_hostnames"`
+	ExternalName          string               `json:"external_name,omitempty"`
+	HealthCheckNodePort   uint16               `json:"health_check_node_port"` // 0: none
+	ExternalTrafficPolicy topology.Policy      `json:"external_traffic_policy"`
+	InternalTrafficPolicy topology.Policy      `json:"internal_traffic_policy"`
+	TrafficDistribution   string               `json:"traffic_distribution"`
+	SessionAffinity       string               `json:"session_affinity"`         // "None" or "ClientIP"
+	AffinityTimeout       int                  `json:"session_affinity_timeout"` // seconds; 0 without affinity
+	Ports                 []PortReport         `json:"ports"`
+	Endpoints             []EndpointReport     `json:"endpoints"`
+	Slices                []SliceReport        `json:"slices"`
+	Hints                 HintsReport          `json:"hints"`
+
+	settings []string // what is not as by default, for people
 }
 
-// SliceReport is one EndpointSlice of a service; endpoints are not packed into slices yet.
+// SliceReport is one EndpointSlice of a service.
 type SliceReport struct {
-	Name      string   `json:"name"`
-	Family    string   `json:"family"`
-	Endpoints []string `json:"endpoints"`
+	Name      string            `json:"name"`
+	Family    string            `json:"family"`
+	Ports     map[string]uint16 `json:"ports"`     // by name of the service port
+	Endpoints []string          `json:"endpoints"` // addresses, in the order of the slice
 }
 
-// HintsReport says how topology hints were computed; both are empty when no hints are asked for.
+// HintsReport says how topology hints were computed, and if a service asks for them and has none, why.
 type HintsReport struct {
 	Mode   string `json:"mode"`
 	Reason string `json:"reason"`
@@ -54,7 +64,7 @@ type PortReport struct {
 	Name       string            `json:"name"`
 	Protocol   topology.Protocol `json:"protocol"`
 	Port       uint16            `json:"port"`
-	TargetPort uint16            `json:"target_port"`
+	TargetPort any               `json:"target_port"` // a number, or the name of a port of pods
 	NodePort   uint16            `json:"node_port"`
 }
 
@@ -89,24 +99,99 @@ func NewReport(t *topology.Topology, faults Faults) *Report {
 func reportService(s *topology.Service) ServiceReport {
 	out := ServiceReport{Namespace: s.Namespace, Name: s.Name, Type: s.Type, ClusterIPs: []string{}, ExternalName: s.ExternalName,
 		ExternalIPs: append([]netip.Addr{}, s.ExternalIPs...), LoadBalancerIPs: append([]netip.Addr{}, s.LoadBalancerIPs...),
-		Ports: []PortReport{}, Endpoints: []EndpointReport{}, Slices: []SliceReport{}}
+		LoadBalancerHostnames: append([]string{}, s.LoadBalancerHostnames...), HealthCheckNodePort: s.HealthCheckNodePort,
+		ExternalTrafficPolicy: s.ExternalTrafficPolicy, InternalTrafficPolicy: s.InternalTrafficPolicy,
+		TrafficDistribution: s.TrafficDistribution, SessionAffinity: "None",
+		Ports: reportPorts(s), Endpoints: reportEndpoints(s), Slices: reportSlices(s),
+		Hints: HintsReport(s.Hints), settings: settings(s)}
+	if s.SessionAffinity {
+		out.SessionAffinity, out.AffinityTimeout = "ClientIP", int(s.AffinityTimeout.Seconds())
+	}
 	for _, a := range s.ClusterIPs {
 		out.ClusterIPs = append(out.ClusterIPs, a.String())
 	}
 	if s.Headless {
 		out.ClusterIPs = []string{"None"}
 	}
+	return out
+}
+
+func reportPorts(s *topology.Service) []PortReport {
+	out := []PortReport{}
 	for _, p := range s.Ports {
-		out.Ports = append(out.Ports, PortReport{p.Name, p.Protocol, p.Port, p.TargetPort, p.NodePort})
+		var target any = p.TargetPort
+		if p.TargetName != "" {
+			target = p.TargetName
+		}
+		out = append(out, PortReport{p.Name, p.Protocol, p.Port, target, p.NodePort})
+	}
+	return out
+}
+
+// reportEndpoints lists the endpoints of each service port that they serve.
+func reportEndpoints(s *topology.Service) []EndpointReport {
+	out := []EndpointReport{}
+	for _, p := range s.Ports {
 		for _, e := range s.Endpoints {
-			out.Endpoints = append(out.Endpoints, EndpointReport{e.Address, p.Name, e.Ports[p.Name],
+			number, serves := e.Ports[p.Name]
+			if !serves {
+				continue
+			}
+			out = append(out, EndpointReport{e.Address, p.Name, number,
 				e.Ready, e.Serving, e.Terminating, e.Node, e.Zone, e.Hostname, e.Weight,
 				append([]string{}, e.ForZones...), append([]string{}, e.ForNodes...)})
 		}
 	}
-	slices.SortStableFunc(out.Endpoints, func(a, b EndpointReport) int {
+	slices.SortStableFunc(out, func(a, b EndpointReport) int {
 		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.PortName, b.PortName))
 	})
+	return out
+}
+
+func reportSlices(s *topology.Service) []SliceReport {
+	out := []SliceReport{}
+	for _, sl := range s.Slices {
+		r := SliceReport{Name: sl.Name, Family: sl.Family, Ports: map[string]uint16{}, Endpoints: []string{}}
+		maps.Copy(r.Ports, sl.Ports)
+		for _, i := range sl.Endpoints {
+			r.Endpoints = append(r.Endpoints, s.Endpoints[i].Address.String())
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// settings lists what of a service is not as by default: policies, affinity, preferences and the health check port.
+func settings(s *topology.Service) (out []string) {
+	add := func(set bool, text string) {
+		if set {
+			out = append(out, text)
+		}
+	}
+	add(s.ExternalTrafficPolicy == topology.PolicyLocal, "external=Local")
+	add(s.InternalTrafficPolicy == topology.PolicyLocal, "internal=Local")
+	add(s.HealthCheckNodePort != 0, fmt.Sprintf("health=%d", s.HealthCheckNodePort))
+	if s.SessionAffinity {
+		scope := ""
+		if s.AffinityPerService {
+			scope = "/service"
+		}
+		add(true, fmt.Sprintf("affinity=ClientIP/%ds%s", int(s.AffinityTimeout.Seconds()), scope))
+	}
+	add(s.TrafficDistribution != "", "distribution="+s.TrafficDistribution)
+	add(s.LoadBalancerProxyMode, "mode=Proxy")
+	add(s.RemovedReset, "removed=reset")
+	if n := len(s.SourceRanges); n > 0 {
+		policy, scope := "allow", "vip"
+		if s.SourceRangesDeny {
+			policy = "deny"
+		}
+		if s.SourceRangesAll {
+			scope = "all"
+		}
+		add(true, fmt.Sprintf("ranges=%s/%s/%d", policy, scope, n))
+	}
+	add(s.Hints.Reason != "", "hints=none")
 	return out
 }
 
@@ -127,10 +212,10 @@ func (r *Report) Text(w io.Writer) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SERVICE\tTYPE\tCLUSTER-IP\tEXTERNAL\tPORTS\tENDPOINTS")
+	fmt.Fprintln(t, "SERVICE\tTYPE\tCLUSTER-IP\tEXTERNAL\tPORTS\tENDPOINTS\tSETTINGS")
 	for _, s := range r.Services {
-		fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name, s.Type, dash(s.ClusterIPs), dash(s.external()),
-			dash(s.ports()), s.ready())
+		fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name, s.Type, dash(s.ClusterIPs), dash(s.external()),
+			dash(s.ports()), s.ready(), dash(s.settings))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -144,6 +229,7 @@ func (s *ServiceReport) external() (out []string) {
 	for _, a := range slices.Concat(s.LoadBalancerIPs, s.ExternalIPs) {
 		out = append(out, a.String())
 	}
+	out = append(out, s.LoadBalancerHostnames...)
 	if s.ExternalName != "" {
 		out = append(out, s.ExternalName)
 	}

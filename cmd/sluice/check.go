@@ -14,8 +14,8 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -c FILE|DIR",
 		Short: "Validate a topology and print what it resolves to, or every fault",
-		Long: "Check prints one line for each service: its addresses, its ports as port:node_port/protocol, and how many of its\n" +
-			"endpoints are ready. Of a topology with faults it prints each as file:line: key: what is\n" +
+		Long: "Check prints one line for each service: its addresses, its ports as port:node_port/protocol, how many of its\n" +
+			"endpoints are ready, and what of its policies, affinity and health check port is not as by default. Of a topology with faults it prints each as file:line: key: what is\n" +
 			"wrong, and exits with 1.",
 		Example: "  sluice check -c web.toml\n  sluice check -c /etc/sluice --json",
 		Args:    noArgs,

@@ -19,7 +19,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 	report := config.NewReport(top, nil)
 	report.Errors = config.Faults{{File: "f", Line: 1}}
-	report.Services[0].Slices = append(report.Services[0].Slices, config.SliceReport{Endpoints: []string{}})
+	report.Services[0].Slices = append(report.Services[0].Slices, config.SliceReport{Ports: map[string]uint16{}, Endpoints: []string{}})
 	var b bytes.Buffer
 	if err := report.JSON(&b); err != nil {
 		t.Fatal(err)
@@ -31,13 +31,16 @@ func TestCheckJSON(t *testing.T) {
 	got := map[string]map[string]bool{}
 	keysOf(tree, "", got)
 	for path, want := range map[string]string{
-		"":                   "ok services errors",
-		"errors":             "file line key message hint",
-		"services":           "namespace name type cluster_ips external_ips load_balancer_ips health_check_node_port ports endpoints slices hints",
-		"services.ports":     "name protocol port target_port node_port",
-		"services.endpoints": "address port_name port ready serving terminating node zone hostname weight for_zones for_nodes",
-		"services.slices":    "name family endpoints",
-		"services.hints":     "mode reason",
+		"":       "ok services errors",
+		"errors": "file line key message hint",
+		"services": "namespace name type cluster_ips external_ips load_balancer_ips load_balancer_hostnames " +
+			"health_check_node_port external_traffic_policy internal_traffic_policy traffic_distribution session_affinity " +
+			"session_affinity_timeout ports endpoints slices hints",
+		"services.ports":        "name protocol port target_port node_port",
+		"services.endpoints":    "address port_name port ready serving terminating node zone hostname weight for_zones for_nodes",
+		"services.slices":       "name family ports endpoints",
+		"services.slices.ports": "", // by name of the port
+		"services.hints":        "mode reason",
 	} {
 		delete(got[path], "external_name") // of services of that type, besides what is promised
 		have, want := slices.Sorted(maps.Keys(got[path])), slices.Sorted(slices.Values(strings.Fields(want)))
