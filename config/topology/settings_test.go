@@ -20,7 +20,9 @@ func TestSettings(t *testing.T) {
 		{"pod interfaces", func(in *Input) { in.Gateway.PodInterfaces = []string{"cni0", "veth*", "fifteen-letters"} }, nil},
 		{"every interface", func(in *Input) { in.Gateway.PodInterfaces = []string{"cni0", "*"} },
 			[]string{"gateway.pod_interfaces[1]: stands for every interface"}},
-		{"star inside", func(in *Input) { in.Gateway.PodInterfaces = []string{"ve*th", "v**", "", "sixteen-letters-", "a b", ".."} },
+		{"star inside", func(in *Input) {
+			in.Gateway.PodInterfaces = []string{"ve*th", "v**", "", "sixteen-letters-", "a b", ".."}
+		},
 			[]string{"gateway.pod_interfaces[0]: not a name", "gateway.pod_interfaces[1]: not a name", "gateway.pod_interfaces[2]: not a name",
 				"gateway.pod_interfaces[3]: not a name", "gateway.pod_interfaces[4]: not a name", "gateway.pod_interfaces[5]: not a name"}},
 		{"pod interface twice", func(in *Input) { in.Gateway.PodInterfaces = []string{"veth*", "veth*"} },
@@ -48,7 +50,9 @@ func TestSettings(t *testing.T) {
 		{"largest slices", func(in *Input) { in.Cluster.SliceSize = 1000 }, nil},
 		{"empty slices", func(in *Input) { in.Cluster.SliceSize = 0 }, []string{"cluster.max_endpoints_per_slice: 0 is out of range"}},
 		{"too large slices", func(in *Input) { in.Cluster.SliceSize = 1001 }, []string{"cluster.max_endpoints_per_slice: 1001 is out of range"}},
-		{"SCTP timeouts", func(in *Input) { in.Conntrack.SCTPSetup, in.Conntrack.SCTP, in.Conntrack.SCTPShutdown = "0s", "x", "-1s" },
+		{"SCTP timeouts", func(in *Input) {
+			in.Conntrack.SCTPSetup, in.Conntrack.SCTP, in.Conntrack.SCTPShutdown = "0s", "x", "-1s"
+		},
 			[]string{"conntrack.sctp_setup: not a duration", "conntrack.sctp: not a duration", "conntrack.sctp_shutdown: not a duration"}},
 		{"part of a processor", func(in *Input) { in.Nodes[0].CPU = 0.5 }, nil},
 		{"less than none", func(in *Input) { in.Nodes[0].CPU = -0.5 }, []string{"node[0].cpu: not a number of processors"}},
