@@ -18,6 +18,13 @@ func FuzzLoad(f *testing.F) {
 		"a = \"\"\"\n[b]\nc = 1\\\"\"\"\"\n\"d.e\" = {f.g = [1, {h = 2}]}\r\n",
 		"[a\nb = ",
 		"x = [[[[[[{a={a={a={",
+		"[[node]]\nname = \"a\"\ncpu = nan\n[[node]]\ncpu = -inf\ncontrol_plane = true\n",
+		"[[service]]\ntype = \"LoadBalancer\"\nexternal_traffic_policy = \"Local\"\nhealth_check_node_port = -9\n[[service.port]]\n" +
+			"port = 80\nprotocol = \"SCTP\"\ntarget_port = \"a-1\"\n[[service.endpoint]]\nfor_zones = [\"\"]\n",
+		"[[service]]\nsession_affinity = \"ClientIP\"\nsession_affinity_timeout = \"1.5s\"\nload_balancer_source_ranges_scope = \"all\"\n" +
+			"external_ips = [\"10.0.0.1\"]\nannotations = { \"service.beta.kubernetes.io/load-balancer-source-ranges\" = \",\" }\n",
+		"[gateway]\npod_interfaces = [\"*\"]\nhealthz = \"[::]:0\"\nnodeport_addresses = [[\"all\"]]\n[cluster]\nexternal_ip_cidrs = [\"::/0\"]\n",
+		"[[tcp_route]]\ncreated = 2026-01-01\nlisten = [\":1\"]\n[[tcp_route.backend]]\nport = 1.5\n[[pod]]\naddresses = [\"x\"]\nports = { a = 0 }\n",
 		"[[namespace]]\nname = \"n\"\nlabels = { \"a.b/c[0]\" = \"d\" }\n\"\" = 1\n",
 	} {
 		f.Add(seed)
