@@ -103,7 +103,7 @@ func reportService(s *topology.Service) ServiceReport {
 		ExternalTrafficPolicy: s.ExternalTrafficPolicy, InternalTrafficPolicy: s.InternalTrafficPolicy,
 		TrafficDistribution: s.TrafficDistribution, SessionAffinity: "None",
 		Ports: reportPorts(s), Endpoints: reportEndpoints(s), Slices: reportSlices(s),
-		Hints: HintsReport(s.Hints), settings: settings(s)}
+		Hints: HintsReport{cmp.Or(s.Hints.Mode, "none"), s.Hints.Reason}, settings: settings(s)}
 	if s.SessionAffinity {
 		out.SessionAffinity, out.AffinityTimeout = "ClientIP", int(s.AffinityTimeout.Seconds())
 	}
