@@ -175,6 +175,7 @@ func (r *resolver) namespaces() {
 	seen := map[string]bool{}
 	for i, n := range r.in.Namespaces {
 		path := fmt.Sprintf("namespace[%d].name", i)
+		r.labels(fmt.Sprintf("namespace[%d].labels", i), n.Labels)
 		if !r.label(path, "namespace", n.Name) {
 			continue
 		}

@@ -66,6 +66,10 @@ func (r *resolver) service(s serviceAt) {
 	out.PublishNotReady, out.Labels, out.Annotations = in.PublishNotReady, in.Labels, in.Annotations
 	out.Headless = len(in.ClusterIPs) == 1 && in.ClusterIPs[0] == "None"
 	r.ports(s)
+	r.labels(s.path+".labels", in.Labels)
+	r.labels(s.path+".selector", in.Selector)
+	out.Selector = in.Selector
+	r.annotationKeys(s.path+".annotations", in.Annotations)
 	r.typeRules(s)
 	r.sourceRanges(s)
 	r.affinity(s)

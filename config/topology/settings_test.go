@@ -109,6 +109,7 @@ func TestGiven(t *testing.T) {
 		e.ForZones, e.ForNodes = []string{"az-1"}, []string{"wk"}
 		s.Endpoints = []EndpointInput{e}
 	})
+	addService(in, "z", func(s *ServiceInput) { s.Selector = map[string]string{"app": "x"} })
 	top := resolve(t, in)
 	g, c, s := top.Gateway, top.Cluster, top.Services[0]
 	if g.RejectWith != "tcp-reset" || g.Healthz != "" || g.StateFile != "/s" || !slices.Equal(g.PodInterfaces, []string{"veth*"}) {
@@ -131,6 +132,9 @@ func TestGiven(t *testing.T) {
 	if !s.SourceRangesDeny || !s.SourceRangesAll || s.TrafficDistribution != "PreferSameNode" ||
 		!slices.Equal(s.LoadBalancerHostnames, []string{"lb.example.org"}) {
 		t.Errorf("service %+v", s)
+	}
+	if z := top.Services[1]; z.Selector["app"] != "x" {
+		t.Errorf("selector %v", z.Selector)
 	}
 	if e := s.Endpoints[0]; !slices.Equal(e.ForZones, []string{"az-1"}) || !slices.Equal(e.ForNodes, []string{"wk"}) {
 		t.Errorf("endpoint %+v", e)
