@@ -68,6 +68,7 @@ type Pipeline struct {
 	hop       fib.NextHop  // scratch: a next hop that is in no snapshot
 	fromNode  bool         // the frame comes from a process of the gateway: for trace only
 	macs      []uint64     // link-layer addresses by interface
+	pods      []bool       // by interface: pods are behind it
 	out       []outQueue   // by interface
 	done      []xdp.Frame  // to be released
 	tally     tally
@@ -86,8 +87,8 @@ type outQueue struct {
 
 // NewPipeline returns a pipeline. The handle in c must have left.
 func NewPipeline(c PipelineConfig) *Pipeline {
-	out := make([]outQueue, len(c.Port.Interfaces()))
-	p := &Pipeline{PipelineConfig: c, out: out, done: make([]xdp.Frame, 0, 2*batchSize)}
+	n := len(c.Port.Interfaces())
+	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, n), pods: make([]bool, n), done: make([]xdp.Frame, 0, 2*batchSize)}
 	for _, i := range c.Port.Interfaces() {
 		p.macs = append(p.macs, macOf(i.MAC[:]))
 	}
@@ -157,6 +158,11 @@ func (p *Pipeline) Pending() int { return p.pending.n }
 
 func (p *Pipeline) begin(snap *control.Snapshot, now int64) {
 	hops := p.NextHops.Current()
+	if snap != p.snap {
+		for i, iface := range p.Port.Interfaces() {
+			p.pods[i] = snap.NAT.IsPodInterface(iface.Name)
+		}
+	}
 	if snap != p.snap || hops != p.hops {
 		p.snap, p.hops = snap, hops
 		p.epoch = epochOf(snap.Generation, hops.Generation())
@@ -206,7 +212,7 @@ func (p *Pipeline) one(f *xdp.Frame, status packet.Status) {
 
 // unmatched deals with a packet that no flow can have: neither TCP, UDP nor ICMP.
 func (p *Pipeline) unmatched(f *xdp.Frame) {
-	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+	if d := p.decide(f); d.Verdict != nat.Pass {
 		p.drop(f, d.Reason)
 		return
 	}
@@ -222,7 +228,9 @@ func (p *Pipeline) fragment(f *xdp.Frame) {
 			return
 		}
 	}
-	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+	// A later fragment has no port, so that where unknown ports pass it would, without the first one of its datagram.
+	d := p.decide(f)
+	if d.Verdict != nat.Pass || d.Reason == reason.UnknownPort && !p.in.HasPorts {
 		p.drop(f, reason.Fragment)
 		return
 	}

@@ -98,7 +98,7 @@ func (c *packetCase) run(t *testing.T) {
 	}
 	p := &c.Packet
 	tu := tuple(protoNumber(t, p.Proto), p.Src, p.Sport, p.Dst, p.Dport)
-	d := table.Decide(&tu, p.From == "node")
+	d := table.Decide(&tu, nat.Origin{FromNode: p.From == "node"})
 	if d.Verdict.String() != c.Expected.Verdict {
 		t.Fatalf("verdict %s (%s), want %s", d.Verdict, d.Reason, c.Expected.Verdict)
 	}

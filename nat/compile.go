@@ -168,18 +168,19 @@ func protocolNumber(p topology.Protocol) (uint8, error) {
 func (c *compiler) half(p *Port, f family) error {
 	svc, h := p.Service, &p.halves[f]
 	all := ofFamily(p.backends, f)
-	everywhere := eligible(all, false)
-	h.served, h.usable = true, len(everywhere) > 0
+	cluster := near(all, &c.top.Gateway)
+	h.served, h.usable = true, len(cluster) > 0
 	h.ranges = newSourceRanges(svc, f, c.primary(f))
 	external := isExternal(p, f)
 	var err error
 	if svc.InternalTrafficPolicy != topology.PolicyLocal || external {
-		if h.cluster, err = c.set(everywhere); err != nil {
+		if h.cluster, err = c.set(cluster); err != nil {
 			return err
 		}
 	}
 	if svc.InternalTrafficPolicy == topology.PolicyLocal || svc.ExternalTrafficPolicy == topology.PolicyLocal && external {
-		h.local, err = c.set(eligible(all, true))
+		local, _ := eligible(all, true)
+		h.local, err = c.set(local)
 	}
 	return err
 }

@@ -81,22 +81,32 @@ func ofFamily(all []*Backend, f family) []*Backend {
 
 // eligible returns those of all that new flows may go to: the ready ones or, when there is none, those that are on
 // their way out and still serve (KEP-1669). An endpoint that is down or has no weight is as if it were not there.
-// With localOnly, only those of this node count, for either step.
-func eligible(all []*Backend, localOnly bool) []*Backend {
-	var ready, leaving []*Backend
+// With localOnly, only those of this node count, for either step. ready says which of the two steps it was.
+func eligible(all []*Backend, localOnly bool) (list []*Backend, ready bool) {
+	var leaving []*Backend
 	for _, b := range all {
 		switch e := b.Endpoint; {
 		case b.Down || b.Weight == 0 || localOnly && !b.Local:
 		case e.Ready:
-			ready = append(ready, b)
+			list = append(list, b)
 		case e.Serving && e.Terminating:
 			leaving = append(leaving, b)
 		}
 	}
-	if len(ready) > 0 {
-		return ready
+	if len(list) > 0 {
+		return list, true
 	}
-	return leaving
+	return leaving, false
+}
+
+// near returns the endpoints of the Cluster set: those that topology hints leave of the ready ones. Those on their way
+// out are taken wherever they are.
+func near(all []*Backend, gw *topology.Gateway) []*Backend {
+	list, ready := eligible(all, false)
+	if !ready {
+		return list
+	}
+	return chooseHints(list, gw.Node, gw.Zone).mode.follow(list, gw.Node, gw.Zone)
 }
 
 // tableKey identifies a Maglev table by content: the hash of the names and weights it was built of, and its size.

@@ -69,46 +69,6 @@ func (s *set) pick(hash uint64) *Backend {
 	return s.backends[s.table.Lookup(hash)]
 }
 
-// sourceRanges are the load_balancer_source_ranges of one family.
-type sourceRanges struct {
-	allowed []prefix // none: every source
-	vips    []packet.Addr
-}
-
-// newSourceRanges compiles the ranges of svc for family f, where node is this node's primary address of the family.
-//
-// A list without ranges of the family lifts the restriction for it, as one with a zero CIDR does. When the node's own
-// address is in a range, the service's own addresses are sources too: the node reaches a VIP that is bound to it from
-// that VIP (kube-proxy's rules for loadBalancerSourceRanges).
-func newSourceRanges(svc *topology.Service, f family, node netip.Addr) sourceRanges {
-	var r sourceRanges
-	for _, p := range svc.SourceRanges {
-		if familyOfIP(p.Addr()) != f {
-			continue
-		}
-		r.allowed = append(r.allowed, prefixFrom(p))
-		if p.Contains(node) && r.vips == nil {
-			r.vips = addrsOf(svc.LoadBalancerIPs, f)
-		}
-	}
-	return r
-}
-
-// allow reports whether a may be the source of a flow to a VIP.
-func (r *sourceRanges) allow(a packet.Addr) bool {
-	for _, p := range r.allowed {
-		if p.contains(a) {
-			return true
-		}
-	}
-	for _, v := range r.vips {
-		if v == a {
-			return true
-		}
-	}
-	return len(r.allowed) == 0
-}
-
 // addrsOf returns the addresses of family f.
 func addrsOf(list []netip.Addr, f family) []packet.Addr {
 	var out []packet.Addr
