@@ -25,3 +25,9 @@ func (r *registry) ID(name string) uint32 { return r.id(name) }
 
 // Next starts a generation.
 func (r *registry) Next() registry { return r.next() }
+
+// FromLocalSet reports whether a decision was made over the Local set of its port.
+func FromLocalSet(d *Decision) bool {
+	h := &d.Port.halves[ipv4]
+	return d.set == &h.local && d.set != &h.cluster
+}
