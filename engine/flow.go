@@ -130,30 +130,34 @@ func (p *Pipeline) decide(f *xdp.Frame) nat.Decision {
 // first deals with the first packet of what may become a flow.
 func (p *Pipeline) first(f *xdp.Frame) {
 	d := p.decide(f)
+	why := reason.Unknown
+	if d.Verdict != nat.Pass {
+		why = p.refused(f)
+	}
+	if why == reason.Unknown && p.mayOpen() {
+		d = p.snap.NAT.Stick(p.Affinity, d, &p.in.Tuple, p.now)
+	}
 	if p.explain != nil {
-		p.explain.decided(&d)
+		p.explain.decided(p.snap.NAT, &d, p.in)
 	}
-	if d.Verdict == nat.Pass {
+	switch {
+	case d.Verdict == nat.Pass:
 		p.punt(f)
-		return
-	}
-	if why := p.refused(f); why != reason.Unknown {
+	case why != reason.Unknown:
 		p.drop(f, why)
-		return
-	}
-	switch d.Verdict {
-	case nat.Drop:
+	case d.Verdict == nat.Drop:
 		p.drop(f, d.Reason)
-	case nat.Reject:
+	case d.Verdict == nat.Reject:
 		p.reject(f, d.Reason)
-	case nat.Forward:
-		if p.in.Proto == packet.ProtoTCP && !opens(p.in.TCPFlags) {
-			p.drop(f, reason.NoFlow)
-			return
-		}
+	case !p.mayOpen():
+		p.drop(f, reason.NoFlow)
+	default:
 		p.open(f, &d)
 	}
 }
+
+// mayOpen reports whether the packet at hand can be the first of a flow.
+func (p *Pipeline) mayOpen() bool { return p.in.Proto != packet.ProtoTCP || opens(p.in.TCPFlags) }
 
 // opens reports whether a TCP segment can be the first of a connection: SYN, and neither ACK, RST nor FIN.
 func opens(flags uint8) bool {

@@ -44,7 +44,8 @@ type PipelineConfig struct {
 	Punter   Punter
 	Checksum nat.ChecksumMode
 	Counters *Counters
-	PortSeed uint64 // secret seed of the search for source ports
+	PortSeed uint64        // secret seed of the search for source ports
+	Affinity *nat.Affinity // pins of clients to backends, shared by all pipelines; nil: none are kept
 }
 
 // batchSize is how many frames the pipeline sends at once to one interface.

@@ -33,7 +33,7 @@ type front struct {
 // Decide says what becomes of the first packet of a flow, whose tuple is tu and which comes from where from says.
 //
 // The backend is chosen by the hash of the whole tuple, source port included, so that the connections of one client
-// spread like those of many; with session affinity, by the client's address alone (Stick then honours the pins). What is
+// spread like those of many; with session affinity by the client's address alone, and Stick then honours the pins. What is
 // no protocol of services is decided by its addresses. Whether the packet may be the first of a flow at all (a TCP segment
 // without SYN may not) is the caller's to judge.
 //
@@ -59,14 +59,15 @@ func (t *Table) Decide(tu *packet.Tuple, from Origin) Decision {
 		d.Reason = reason.NoLocalEndpoints
 		return d
 	}
-	return t.masquerade(d, d.set.pick(tu.Hash(choiceSeed)), tu)
+	return t.masquerade(d, f.port.choose(d.set, tu), tu)
 }
 
 // admits reports whether src may be the source of a flow to this front of a service. The ranges are asked before all
 // else, so that whoever is refused learns nothing of the endpoints.
-func (f *front) admits(h *half, src packet.Addr) bool {
-	return f.kind != reason.LoadBalancer && !f.port.Service.SourceRangesAll || h.ranges.allow(src)
-}
+func (f *front) admits(h *half, src packet.Addr) bool { return !f.filtered() || h.ranges.allow(src) }
+
+// filtered reports whether the source ranges of the service hold for this front.
+func (f *front) filtered() bool { return f.kind == reason.LoadBalancer || f.port.Service.SourceRangesAll }
 
 // Admits returns the service port that a flow with this tuple is addressed to, nil when there is none or when its source
 // ranges refuse the source: what a flow that exists is judged by when services have changed.

@@ -22,6 +22,8 @@ type Port struct {
 	key      string
 	backends []*Backend // every endpoint of the port, usable or not, sorted
 	halves   [families]half
+	pins     pinScope // of session affinity
+	affinity int64    // how long a pin lasts, in nanoseconds
 }
 
 // String returns "namespace/name:port", or "namespace/name" for an unnamed port.
@@ -44,7 +46,18 @@ type Backend struct {
 	Local    bool   // on this gateway's node
 	Down     bool   // by its health check
 	Endpoint *topology.Endpoint
+
+	owner *Port
+	in    setBit // which sets of its port's half it is in
 }
+
+// setBit names a set of a half.
+type setBit uint8
+
+const (
+	clusterSet setBit = 1 << iota
+	localSet
+)
 
 // half is what a service port is in one IP family: the families of a service are independent of each other.
 type half struct {
@@ -59,6 +72,10 @@ type half struct {
 type set struct {
 	backends []*Backend
 	table    *maglev.Table // nil with fewer than two backends
+	bit      setBit
+	// byAddr has the backends by address where clients stick to the same one at every port of the service; of several
+	// with one address the first. It is nil otherwise.
+	byAddr map[packet.Addr]*Backend
 }
 
 // pick returns the backend that hash belongs to. The set is not empty.

@@ -47,6 +47,8 @@ type Decision struct {
 	Front  reason.Reason
 	Source Source // what the packet's source counts as; valid iff Port is not nil
 
+	Pin Pin // what session affinity did: see Stick
+
 	set  *set // what the policy leaves to choose from; nil when it came not so far
 	snat bool // the rules ask for another source, whatever the backend
 }
