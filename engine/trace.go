@@ -19,12 +19,12 @@ type TraceResult struct {
 	Service    string    `json:"service"`    // "namespace/name:port", "" for none
 	Backend    string    `json:"backend"`    // "address:port", "" for none
 	Candidates []string  `json:"candidates"` // what the backend was chosen from, sorted
-	Skipped    []Skipped `json:"skipped"`    // the endpoints of the service that were no candidates
 	SNAT       bool      `json:"snat"`
 	SNATSource string    `json:"snat_source"` // the address that replaced the packet's source
 	Reject     string    `json:"reject"`      // the answer to a rejected packet: "icmp"
 	Reason     string    `json:"reason"`      // code of package reason
 	Steps      []Step    `json:"steps"`
+	Skipped    []Skipped `json:"skipped"` // the endpoints of the service that were no candidates
 }
 
 // Skipped is an endpoint that was no candidate, and why.

@@ -96,8 +96,9 @@ func TestTraceJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"verdict":"pass","service":"","backend":"","candidates":[],"skipped":[],"snat":false,"snat_source":"","reject":"",` +
-		`"reason":"not_ours","steps":[{"stage":"xdp","result":"pass","why":"no rule names this packet: it is the kernel's, untouched"}]}`
+	want := `{"verdict":"pass","service":"","backend":"","candidates":[],"snat":false,"snat_source":"","reject":"",` +
+		`"reason":"not_ours","steps":[{"stage":"xdp","result":"pass","why":"no rule names this packet: it is the kernel's, untouched"}],` +
+		`"skipped":[]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

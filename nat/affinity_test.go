@@ -236,7 +236,8 @@ func TestAffinityLocal(t *testing.T) {
 		}
 	}
 	// Through the ClusterIP the same pin holds, because the endpoint is in that set as well.
-	if d := b.decide(overTCP, outside, 3000, clusterIP, 8088); d.Backend.AddrPort.Addr().String() != first || d.Pin != nat.PinnedOld {
+	d := b.decide(overTCP, outside, 3000, clusterIP, 8088)
+	if d.Backend.AddrPort.Addr().String() != first || d.Pin != nat.PinnedOld {
 		t.Errorf("to the clusterip: %v, want %s", d.Backend.AddrPort, first)
 	}
 	// A pin to an endpoint elsewhere does not hold in the Local set.
@@ -268,7 +269,8 @@ func TestAffinityScope(t *testing.T) {
 
 // TestAffinityPerServiceChoosesAlike: also without pins the ports of a service choose one address for a client.
 func TestAffinityPerServiceChoosesAlike(t *testing.T) {
-	b := newAffinityBed(t, sticky(5, 3*time.Hour), func(_ *topology.Topology, s *topology.Service) { s.AffinityPerService = true })
+	perService := func(_ *topology.Topology, s *topology.Service) { s.AffinityPerService = true }
+	b := newAffinityBed(t, sticky(5, 3*time.Hour), perService)
 	for i := range 100 {
 		src := fmt.Sprintf("203.0.113.%d", i+1)
 		web, dns := tuple(overTCP, src, 1, vip, 8088), tuple(overUDP, src, 2, vip, 53)
@@ -366,7 +368,8 @@ func TestAffinityHairpin(t *testing.T) {
 		if d := b.table.Decide(&tu, nat.Origin{}); d.Reason == reason.Hairpin {
 			continue
 		}
-		if d := b.decide(overTCP, "10.66.1.1", 2, clusterIP, 8088); d.Reason != reason.Hairpin || !d.SNAT || d.SNATAddr.String() != ourV4 {
+		d := b.decide(overTCP, "10.66.1.1", 2, clusterIP, 8088)
+		if d.Reason != reason.Hairpin || !d.SNAT || d.SNATAddr.String() != ourV4 {
 			t.Errorf("%s, snat %v, want the hairpin that is pinned", d.Reason, d.SNAT)
 		}
 		return
@@ -449,6 +452,69 @@ func TestAffinityRace(t *testing.T) {
 	}
 }
 
+// TestAffinityMarks: a pin that another worker has not made valid yet does not count, and gives way.
+func TestAffinityMarks(t *testing.T) {
+	for slot := range 8 {
+		pins := nat.NewAffinity(1, 7)
+		key := nat.AffinityKey(pins, packet.Addr{Lo: 1})
+		nat.AffinityMark(pins, key, slot, 5)
+		if got := nat.AffinityInsert(pins, key, 6, 1); got != 6 || nat.AffinityCount(pins, key) != 1 {
+			t.Errorf("slot %d: pinned to %d by %d pins, want 6 by one", slot, got, nat.AffinityCount(pins, key))
+		}
+		if got := nat.AffinityInsert(pins, key, 7, 1); got != 6 {
+			t.Errorf("slot %d: pinned anew to %d, want 6", slot, got)
+		}
+	}
+}
+
+// TestAffinityMarksEverywhere: where all places are being written the new pin takes one of them.
+func TestAffinityMarksEverywhere(t *testing.T) {
+	pins := nat.NewAffinity(1, 7)
+	for slot := range 8 {
+		nat.AffinityMark(pins, nat.AffinityKey(pins, packet.Addr{Lo: uint64(100 + slot)}), slot, 5)
+	}
+	key := nat.AffinityKey(pins, packet.Addr{Lo: 1})
+	if got := nat.AffinityInsert(pins, key, 6, 1); got != 6 || nat.AffinityCount(pins, key) != 1 {
+		t.Errorf("pinned to %d by %d pins, want 6 by one", got, nat.AffinityCount(pins, key))
+	}
+}
+
+// TestAffinityModel compares a table with room for all with a map, over random flows, times and sets.
+func TestAffinityModel(t *testing.T) {
+	const timeout = 10 * second
+	type pin struct {
+		backend string
+		used    int64
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	b := newAffinityBed(t, sticky(6, time.Duration(timeout)))
+	model := map[string]pin{}
+	for step := range 20000 {
+		b.now += rnd.Int64N(second / 10)
+		if step%100 == 0 { // another set: some are not ready, at least one is
+			ready := 1 + rnd.IntN(1<<6-1)
+			b.change(func(_ *topology.Topology, s *topology.Service) {
+				for i := range s.Endpoints {
+					s.Endpoints[i].Ready = ready>>i&1 == 1
+				}
+			})
+		}
+		src := fmt.Sprintf("203.0.113.%d", rnd.IntN(60))
+		d := b.decide(overTCP, src, uint16(step), vip, 8088)
+		got := d.Backend.AddrPort.String()
+		usable := map[string]bool{}
+		for _, c := range d.Candidates {
+			usable[c.AddrPort.String()] = true
+		}
+		old, ok := model[src]
+		held := ok && b.now-old.used < timeout && usable[old.backend]
+		if held != (d.Pin == nat.PinnedOld) || held && got != old.backend || !usable[got] {
+			t.Fatalf("step %d, %s: %s (pin %d) of %v; the model has %v, held %v", step, src, got, d.Pin, usable, old, held)
+		}
+		model[src] = pin{got, b.now}
+	}
+}
+
 // TestAffinityConcurrent has many workers use few clients while pins expire: nobody gets what is not in the set.
 func TestAffinityConcurrent(t *testing.T) {
 	b := newAffinityBed(t, sticky(5, time.Second))
@@ -473,7 +539,8 @@ func TestAffinityConcurrent(t *testing.T) {
 
 func TestStickAllocates(t *testing.T) {
 	for _, perService := range []bool{false, true} {
-		b := newAffinityBed(t, sticky(5, time.Hour), func(_ *topology.Topology, s *topology.Service) { s.AffinityPerService = perService })
+		scope := func(_ *topology.Topology, s *topology.Service) { s.AffinityPerService = perService }
+		b := newAffinityBed(t, sticky(5, time.Hour), scope)
 		tu := tuple(overTCP, outside, 1, vip, 8088)
 		if n := testing.AllocsPerRun(100, func() {
 			tu.Src.Lo++ // new pins, and the next time old ones

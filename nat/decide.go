@@ -67,7 +67,9 @@ func (t *Table) Decide(tu *packet.Tuple, from Origin) Decision {
 func (f *front) admits(h *half, src packet.Addr) bool { return !f.filtered() || h.ranges.allow(src) }
 
 // filtered reports whether the source ranges of the service hold for this front.
-func (f *front) filtered() bool { return f.kind == reason.LoadBalancer || f.port.Service.SourceRangesAll }
+func (f *front) filtered() bool {
+	return f.kind == reason.LoadBalancer || f.port.Service.SourceRangesAll
+}
 
 // Admits returns the service port that a flow with this tuple is addressed to, nil when there is none or when its source
 // ranges refuse the source: what a flow that exists is judged by when services have changed.

@@ -58,3 +58,8 @@ func AffinityCount(a *Affinity, key uint64) (n int) {
 	}
 	return n
 }
+
+// AffinityMark leaves a pin in a slot that its writer has not made valid.
+func AffinityMark(a *Affinity, key uint64, slot int, backend uint32) {
+	a.bucket(pinKey(key))[slot].word.Store(uint64(pinKey(key).pin(backend) | pinMark))
+}
