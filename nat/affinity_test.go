@@ -161,6 +161,32 @@ func TestAffinityDefaultTimeout(t *testing.T) {
 	}
 }
 
+// TestAffinityTimeoutChanges: the timeout of now counts, also for pins from before.
+func TestAffinityTimeoutChanges(t *testing.T) {
+	b := newAffinityBed(t, sticky(3, time.Hour))
+	b.web(1000)
+	b.now += 20 * second
+	b.change(func(_ *topology.Topology, s *topology.Service) { s.AffinityTimeout = 10 * time.Second })
+	if d := b.decide(overTCP, outside, 2000, vip, 8088); d.Pin != nat.PinnedNew {
+		t.Errorf("pin %d, want a new one", d.Pin)
+	}
+}
+
+// TestAffinityNewPort: a port that joins a service whose clients stick as a whole has their pins.
+func TestAffinityNewPort(t *testing.T) {
+	var ports []topology.Port
+	b := newAffinityBed(t, sticky(3, time.Hour), func(_ *topology.Topology, s *topology.Service) {
+		s.AffinityPerService, ports, s.Ports = true, s.Ports, s.Ports[:1]
+	})
+	first := b.web(1000)
+	b.grow(first)
+	b.change(func(_ *topology.Topology, s *topology.Service) { s.Ports = ports })
+	d := b.decide(overUDP, outside, 2000, vip, 53)
+	if got := d.Backend.AddrPort.Addr().String(); got != first || d.Pin != nat.PinnedOld || b.web(2001) != first {
+		t.Errorf("dns at %s (pin %d), want %s", got, d.Pin, first)
+	}
+}
+
 // TestAffinityEndpointGone: a pin to a backend that takes no new flows while others do is void at once, and stays so when
 // the backend returns.
 func TestAffinityEndpointGone(t *testing.T) {

@@ -34,44 +34,42 @@ const wholeService = 1 << 63
 // sticks reports whether the port has session affinity.
 func (p *Port) sticks() bool { return p.pins.id != 0 }
 
-// stick sets the scope of the pins of a service's ports. It is that of the previous generation, so that pins outlive it,
-// unless the service had no affinity then: switching it off forgets the pins, as in kube-proxy.
+// stick sets what clients of a service's ports are pinned for, and how long.
 func (c *compiler) stick(svc *topology.Service, ports []*Port) {
 	if !svc.SessionAffinity {
 		return
 	}
-	hash := sha256.Sum256([]byte(svc.Key()))
+	timeout := svc.AffinityTimeout
+	if timeout <= 0 {
+		timeout = defaultAffinityTimeout
+	}
+	oldest := c.table.serial
 	for _, p := range ports {
-		p.affinity = int64(svc.AffinityTimeout)
-		if p.affinity <= 0 {
-			p.affinity = int64(defaultAffinityTimeout)
-		}
-		p.pins = pinScope{id: uint64(p.ID), since: c.table.serial}
+		p.affinity = int64(timeout)
+		p.pins.id = uint64(p.ID)
 		if svc.AffinityPerService {
+			hash := sha256.Sum256([]byte(svc.Key()))
 			p.pins.id = wholeService | binary.BigEndian.Uint64(hash[:])
 		}
+		p.pins.since = c.pinnedSince(p)
+		oldest = min(oldest, p.pins.since)
 	}
-	for _, p := range ports {
-		if old, ok := c.oldScope(p); ok {
-			for _, q := range ports {
-				if p == q || svc.AffinityPerService {
-					q.pins = old
-				}
-			}
+	if svc.AffinityPerService { // a port that is new to the service has its pins as well
+		for _, p := range ports {
+			p.pins.since = oldest
 		}
 	}
 }
 
-// oldScope returns the scope that the port had in the previous generation, if it is of the same kind.
-func (c *compiler) oldScope(p *Port) (pinScope, bool) {
-	if c.opts.Previous == nil {
-		return pinScope{}, false
+// pinnedSince returns since when the port has affinity of its kind: what the previous generation says, so that pins
+// outlive it, or from now on. Switching affinity off so forgets the pins, as in kube-proxy.
+func (c *compiler) pinnedSince(p *Port) uint64 {
+	if c.opts.Previous != nil {
+		if old := c.opts.Previous.portByID[p.ID]; old != nil && old.pins.id == p.pins.id {
+			return old.pins.since
+		}
 	}
-	old := c.opts.Previous.portByID[p.ID]
-	if old == nil || old.pins.id != p.pins.id {
-		return pinScope{}, false
-	}
-	return old.pins, true
+	return c.table.serial
 }
 
 // choose returns the first choice of s for the client of tu: the connections of one client spread, unless it is to stick
