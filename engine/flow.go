@@ -134,7 +134,8 @@ func (p *Pipeline) first(f *xdp.Frame) {
 	if d.Verdict != nat.Pass {
 		why = p.refused(f)
 	}
-	if why == reason.Unknown && p.mayOpen() {
+	opens := p.mayOpen()
+	if why == reason.Unknown && opens {
 		d = p.snap.NAT.Stick(p.Affinity, d, &p.in.Tuple, p.now)
 	}
 	if p.explain != nil {
@@ -149,7 +150,7 @@ func (p *Pipeline) first(f *xdp.Frame) {
 		p.drop(f, d.Reason)
 	case d.Verdict == nat.Reject:
 		p.reject(f, d.Reason)
-	case !p.mayOpen():
+	case !opens:
 		p.drop(f, reason.NoFlow)
 	default:
 		p.open(f, &d)

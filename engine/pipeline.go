@@ -42,10 +42,10 @@ type PipelineConfig struct {
 	Flows    *conntrack.Handle
 	NextHops NextHops
 	Punter   Punter
+	Affinity *nat.Affinity // pins of clients to backends, shared by all pipelines; nil: none are kept
 	Checksum nat.ChecksumMode
 	Counters *Counters
-	PortSeed uint64        // secret seed of the search for source ports
-	Affinity *nat.Affinity // pins of clients to backends, shared by all pipelines; nil: none are kept
+	PortSeed uint64 // secret seed of the search for source ports
 }
 
 // batchSize is how many frames the pipeline sends at once to one interface.
@@ -69,7 +69,6 @@ type Pipeline struct {
 	hop       fib.NextHop  // scratch: a next hop that is in no snapshot
 	fromNode  bool         // the frame comes from a process of the gateway: for trace only
 	macs      []uint64     // link-layer addresses by interface
-	pods      []bool       // by interface: pods are behind it
 	out       []outQueue   // by interface
 	done      []xdp.Frame  // to be released
 	tally     tally
@@ -78,6 +77,7 @@ type Pipeline struct {
 	rejects   bucket // ICMP errors that we send
 	echoes    bucket // echo replies
 	explain   *explanation
+	pods      []bool // by interface: pods are behind it
 }
 
 // outQueue collects the frames of a batch for one interface.
