@@ -21,6 +21,7 @@ type Step struct {
 // explanation collects what a Pipeline does to one packet. A nil one costs a comparison per stage.
 type explanation struct {
 	steps    []Step
+	skipped  []nat.Skip
 	decision *nat.Decision  // nil when the service table was not asked
 	service  uint32         // of the flow: the ID of its service port, 0 without a flow
 	backend  netip.AddrPort // of the flow
@@ -51,23 +52,76 @@ func (e *explanation) flow(f *conntrack.Flow, d conntrack.Direction) {
 	e.step("flow table", "insert", "%v, replies %v", forward, reply)
 }
 
-func (e *explanation) decided(d *nat.Decision) {
+// decided tells of a decision of the service table, step by step in the order in which the rules ask.
+func (e *explanation) decided(t *nat.Table, d *nat.Decision, in *packet.Info) {
 	c := *d
 	e.decision = &c
 	e.step("flow table", "miss", "no flow has this tuple")
 	if d.Port == nil {
-		e.step("service table", d.Verdict.String(), "%s", d.Reason.Text())
+		e.unmatched(d)
 		return
 	}
-	e.step("service table", d.Port.String(), "%s", d.Reason.Text())
-	if d.Backend == nil {
-		return
+	x := t.Explain(d, &in.Tuple)
+	e.skipped = x.Skipped
+	e.step("service table", d.Port.String(), "%s", d.Front.Text())
+	e.step("client", d.Source.String(), "%s", x.Client)
+	e.stepIf("source ranges", rangesResult(d), x.Ranges)
+	e.stepIf("policy", fmt.Sprintf("%d candidates", len(d.Candidates)), x.Policy)
+	e.stepIf("hints", x.Hints, x.WhyHints)
+	for _, s := range x.Skipped {
+		e.step("skipped", s.Endpoint, "%s", s.Why)
 	}
-	e.step("choice", d.Backend.AddrPort.String(), "Maglev over the tuple, from %d candidates", len(d.Candidates))
+	if d.Backend != nil {
+		e.chosen(d, &x)
+	}
+}
+
+// unmatched tells of a packet that is addressed to no service port.
+func (e *explanation) unmatched(d *nat.Decision) {
+	why := d.Reason.Text()
+	if d.Verdict == nat.Pass && d.Reason != reason.NotOurs {
+		setting := "cluster.unknown_port"
+		if d.Reason == reason.Unallocated {
+			setting = "cluster.unallocated"
+		}
+		why += "; left to the kernel by " + setting
+	}
+	e.step("service table", d.Verdict.String(), "%s", why)
+}
+
+// chosen tells of the backend, and of what the packet shows it as source.
+func (e *explanation) chosen(d *nat.Decision, x *nat.Explanation) {
+	how := "Maglev over the tuple"
+	if d.Pin != nat.Unpinned {
+		how = "Maglev over the client's address"
+	}
+	switch d.Pin {
+	case nat.PinnedNew:
+		e.step("affinity", "new", "%s", x.Pin)
+	case nat.PinnedOld:
+		e.step("affinity", "pinned", "%s", x.Pin)
+		how = "by session affinity"
+	}
+	e.step("choice", d.Backend.AddrPort.String(), "%s, from %d candidates", how, len(d.Candidates))
 	if d.SNAT {
-		e.step("source", d.SNATAddr.String(), "rewritten, so that replies come back to this gateway")
-	} else {
-		e.step("source", "kept", "the backend sees the client's address; its replies must come by way of this gateway")
+		e.step("source", d.SNATAddr.String(), "%s; replies come back to this gateway", x.Masquerade)
+		return
+	}
+	e.step("source", "kept", "%s; the backend's replies must come by way of this gateway", x.Masquerade)
+}
+
+// rangesResult is the result of the step about source ranges.
+func rangesResult(d *nat.Decision) string {
+	if d.Reason == reason.SourceRange {
+		return "refused"
+	}
+	return "passed"
+}
+
+// stepIf adds a step that has something to say.
+func (e *explanation) stepIf(stage, result, why string) {
+	if why != "" {
+		e.step(stage, result, "%s", why)
 	}
 }
 

@@ -108,8 +108,8 @@ func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
 	return flow.Tuple(conntrack.Forward).Proto == packet.ProtoTCP || p.serves(flow)
 }
 
-// serves reports whether the address that a flow was opened to still belongs to its service port, and the flow's
-// backend is one of that port which is up. An endpoint that is published although it is not ready
+// serves reports whether the address that a flow was opened to still belongs to its service port, which does not refuse
+// the client by its source ranges, and the flow's backend is one of that port which is up. An endpoint that is published although it is not ready
 // (publish_not_ready_addresses) is Ready without Serving, and gets new flows.
 func (p *Pipeline) serves(flow *conntrack.Flow) bool {
 	m := flow.Meta()
@@ -118,38 +118,47 @@ func (p *Pipeline) serves(flow *conntrack.Flow) bool {
 		return false
 	}
 	forward := flow.Tuple(conntrack.Forward)
-	port := p.snap.NAT.Decide(&forward, p.fromNode).Port
+	port := p.snap.NAT.Admits(&forward)
 	return port != nil && port.ID == m.Service
+}
+
+// decide asks the service table about the packet.
+func (p *Pipeline) decide(f *xdp.Frame) nat.Decision {
+	return p.snap.NAT.Decide(&p.in.Tuple, nat.Origin{FromNode: p.fromNode, PodInterface: p.pods[f.Iface]})
 }
 
 // first deals with the first packet of what may become a flow.
 func (p *Pipeline) first(f *xdp.Frame) {
-	t := p.snap.NAT
-	d := t.Decide(&p.in.Tuple, p.fromNode)
+	d := p.decide(f)
+	why := reason.Unknown
+	if d.Verdict != nat.Pass {
+		why = p.refused(f)
+	}
+	opens := p.mayOpen()
+	if why == reason.Unknown && opens {
+		d = p.snap.NAT.Stick(p.Affinity, d, &p.in.Tuple, p.now)
+	}
 	if p.explain != nil {
-		p.explain.decided(&d)
+		p.explain.decided(p.snap.NAT, &d, p.in)
 	}
-	if d.Verdict == nat.Pass {
+	switch {
+	case d.Verdict == nat.Pass:
 		p.punt(f)
-		return
-	}
-	if why := p.refused(f); why != reason.Unknown {
+	case why != reason.Unknown:
 		p.drop(f, why)
-		return
-	}
-	switch d.Verdict {
-	case nat.Drop:
+	case d.Verdict == nat.Drop:
 		p.drop(f, d.Reason)
-	case nat.Reject:
+	case d.Verdict == nat.Reject:
 		p.reject(f, d.Reason)
-	case nat.Forward:
-		if p.in.Proto == packet.ProtoTCP && !opens(p.in.TCPFlags) {
-			p.drop(f, reason.NoFlow)
-			return
-		}
+	case !opens:
+		p.drop(f, reason.NoFlow)
+	default:
 		p.open(f, &d)
 	}
 }
+
+// mayOpen reports whether the packet at hand can be the first of a flow.
+func (p *Pipeline) mayOpen() bool { return p.in.Proto != packet.ProtoTCP || opens(p.in.TCPFlags) }
 
 // opens reports whether a TCP segment can be the first of a connection: SYN, and neither ACK, RST nor FIN.
 func opens(flags uint8) bool {

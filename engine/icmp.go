@@ -100,7 +100,7 @@ func (p *Pipeline) errorSource(inner *packet.Tuple) packet.Addr {
 
 // unrelated drops an error that is about none of our flows if it was sent to a service address, and punts it otherwise.
 func (p *Pipeline) unrelated(f *xdp.Frame, why reason.Reason) {
-	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+	if d := p.decide(f); d.Verdict != nat.Pass {
 		p.drop(f, why)
 		return
 	}

@@ -42,6 +42,7 @@ type PipelineConfig struct {
 	Flows    *conntrack.Handle
 	NextHops NextHops
 	Punter   Punter
+	Affinity *nat.Affinity // pins of clients to backends, shared by all pipelines; nil: none are kept
 	Checksum nat.ChecksumMode
 	Counters *Counters
 	PortSeed uint64 // secret seed of the search for source ports
@@ -76,6 +77,7 @@ type Pipeline struct {
 	rejects   bucket // ICMP errors that we send
 	echoes    bucket // echo replies
 	explain   *explanation
+	pods      []bool // by interface: pods are behind it
 }
 
 // outQueue collects the frames of a batch for one interface.
@@ -86,8 +88,8 @@ type outQueue struct {
 
 // NewPipeline returns a pipeline. The handle in c must have left.
 func NewPipeline(c PipelineConfig) *Pipeline {
-	out := make([]outQueue, len(c.Port.Interfaces()))
-	p := &Pipeline{PipelineConfig: c, out: out, done: make([]xdp.Frame, 0, 2*batchSize)}
+	n := len(c.Port.Interfaces())
+	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, n), pods: make([]bool, n), done: make([]xdp.Frame, 0, 2*batchSize)}
 	for _, i := range c.Port.Interfaces() {
 		p.macs = append(p.macs, macOf(i.MAC[:]))
 	}
@@ -157,6 +159,11 @@ func (p *Pipeline) Pending() int { return p.pending.n }
 
 func (p *Pipeline) begin(snap *control.Snapshot, now int64) {
 	hops := p.NextHops.Current()
+	if snap != p.snap {
+		for i, iface := range p.Port.Interfaces() {
+			p.pods[i] = snap.NAT.IsPodInterface(iface.Name)
+		}
+	}
 	if snap != p.snap || hops != p.hops {
 		p.snap, p.hops = snap, hops
 		p.epoch = epochOf(snap.Generation, hops.Generation())
@@ -206,7 +213,7 @@ func (p *Pipeline) one(f *xdp.Frame, status packet.Status) {
 
 // unmatched deals with a packet that no flow can have: neither TCP, UDP nor ICMP.
 func (p *Pipeline) unmatched(f *xdp.Frame) {
-	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+	if d := p.decide(f); d.Verdict != nat.Pass {
 		p.drop(f, d.Reason)
 		return
 	}
@@ -222,7 +229,9 @@ func (p *Pipeline) fragment(f *xdp.Frame) {
 			return
 		}
 	}
-	if d := p.snap.NAT.Decide(&p.in.Tuple, p.fromNode); d.Verdict != nat.Pass {
+	// A later fragment has no port, so that where unknown ports pass it would, without the first one of its datagram.
+	d := p.decide(f)
+	if d.Verdict != nat.Pass || d.Reason == reason.UnknownPort && !p.in.HasPorts {
 		p.drop(f, reason.Fragment)
 		return
 	}

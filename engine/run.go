@@ -187,8 +187,8 @@ func (a *appliance) startWorkers() error {
 	if err != nil {
 		return err
 	}
-	var seed [8]byte
-	rand.Read(seed[:])
+	pins := nat.NewAffinity(nat.AffinityPins, secret())
+	seed := secret()
 	// A worker that is busy holds one of Go's processors for good. With so many more, everything else does not have to wait
 	// until the scheduler interrupts one.
 	old := runtime.GOMAXPROCS(0)
@@ -203,13 +203,20 @@ func (a *appliance) startWorkers() error {
 			index: i, cpu: cpus[i], port: port, snapshots: a.controller, clock: a.clock, log: a.log,
 			pipeline: NewPipeline(PipelineConfig{
 				Port: port, Flows: handle, NextHops: a.nextHops, Punter: a.punt.Punter(), Checksum: checksum,
-				Counters: counters, PortSeed: binary.NativeEndian.Uint64(seed[:]),
+				Counters: counters, PortSeed: seed, Affinity: pins,
 			}),
 		})
 	}
 	a.workers.start(a.cancel)
 	a.later(a.workers.stop)
 	return nil
+}
+
+// secret returns a random number that nobody outside can guess.
+func secret() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.NativeEndian.Uint64(b[:])
 }
 
 // checksumMode translates gateway.checksum.

@@ -15,22 +15,29 @@ import (
 
 // TraceResult says what happened to a packet, and why. Its JSON form is stable.
 type TraceResult struct {
-	Verdict    string   `json:"verdict"`    // forward, drop, reject or pass
-	Service    string   `json:"service"`    // "namespace/name:port", "" for none
-	Backend    string   `json:"backend"`    // "address:port", "" for none
-	Candidates []string `json:"candidates"` // what the backend was chosen from, sorted
-	SNAT       bool     `json:"snat"`
-	SNATSource string   `json:"snat_source"` // the address that replaced the packet's source
-	Reject     string   `json:"reject"`      // the answer to a rejected packet: "icmp"
-	Reason     string   `json:"reason"`      // code of package reason
-	Steps      []Step   `json:"steps"`
+	Verdict    string    `json:"verdict"`    // forward, drop, reject or pass
+	Service    string    `json:"service"`    // "namespace/name:port", "" for none
+	Backend    string    `json:"backend"`    // "address:port", "" for none
+	Candidates []string  `json:"candidates"` // what the backend was chosen from, sorted
+	SNAT       bool      `json:"snat"`
+	SNATSource string    `json:"snat_source"` // the address that replaced the packet's source
+	Reject     string    `json:"reject"`      // the answer to a rejected packet: "icmp"
+	Reason     string    `json:"reason"`      // code of package reason
+	Steps      []Step    `json:"steps"`
+	Skipped    []Skipped `json:"skipped"` // the endpoints of the service that were no candidates
+}
+
+// Skipped is an endpoint that was no candidate, and why.
+type Skipped struct {
+	Endpoint string `json:"endpoint"` // "address:port", or the address of one that does not serve the port
+	Why      string `json:"why"`
 }
 
 // traceTime is the time of a traced packet on the pipeline's clock; any will do.
 const traceTime = 1e9
 
 // Trace runs one packet through the engine that t compiles to, offline: through the twin of the XDP program and the
-// very Pipeline of a worker. The one interface is in memory, all endpoints pass their health checks, and every
+// very Pipeline of a worker. The one interface is in memory, with the name of the spec, all endpoints pass their health checks, and every
 // destination that is not the gateway itself has a next hop there.
 func Trace(t *topology.Topology, spec TraceSpec) (*TraceResult, error) {
 	frame, err := spec.frame()
@@ -41,7 +48,7 @@ func Trace(t *topology.Topology, spec TraceSpec) (*TraceResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := newTraceBench(t)
+	b, err := newTraceBench(t, spec.Interface)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +60,7 @@ func Trace(t *topology.Topology, spec TraceSpec) (*TraceResult, error) {
 		}
 	}
 	e := &explanation{}
+	e.arrived(&t.Gateway, spec.Interface)
 	if !e.redirected(snap.Rules, spec.From, frame) {
 		return e.result(snap.NAT), nil
 	}
@@ -61,6 +69,13 @@ func Trace(t *topology.Topology, spec TraceSpec) (*TraceResult, error) {
 		return nil, err
 	}
 	return e.result(snap.NAT), nil
+}
+
+// arrived notes an interface that is named and that XDP does not watch: what follows is what would happen if it did.
+func (e *explanation) arrived(g *topology.Gateway, iface string) {
+	if iface != "" && len(g.Interfaces) > 0 && !slices.Contains(g.Interfaces, iface) {
+		e.step("interface", iface, "not in gateway.interfaces: packets that come in there are the kernel's; what follows would be if it were")
+	}
 }
 
 // redirected reports whether the XDP program would hand the packet to a worker.
@@ -97,12 +112,12 @@ type noKernel struct{}
 
 func (noKernel) Punt(int, []byte) bool { return true }
 
-func newTraceBench(t *topology.Topology) (*traceBench, error) {
+func newTraceBench(t *topology.Topology, iface string) (*traceBench, error) {
 	flows, err := conntrack.New(conntrack.Options{MaxFlows: 64, Timeouts: t.Conntrack.Timeouts})
 	if err != nil {
 		return nil, err
 	}
-	port := xdp.NewMemory(xdp.MemoryOptions{Interfaces: []xdp.Interface{{Name: "trace", MTU: 1500}}, Frames: 64})
+	port := xdp.NewMemory(xdp.MemoryOptions{Interfaces: []xdp.Interface{{Name: iface, MTU: 1500}}, Frames: 64})
 	hop := fib.NextHop{State: fib.Ready, MTU: 1500, DstMAC: [6]byte{2, 0, 0, 0, 0, 2}, SrcMAC: [6]byte{2, 0, 0, 0, 0, 1}}
 	routes := []fib.Route{
 		{Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Hop: hop},
@@ -113,7 +128,7 @@ func newTraceBench(t *topology.Topology) (*traceBench, error) {
 		routes = append(routes, fib.Route{Prefix: netip.PrefixFrom(a, a.BitLen()), Hop: local})
 	}
 	p := NewPipeline(PipelineConfig{Port: port, Flows: flows.Register(), NextHops: offline{fib.Static(1, routes...)},
-		Punter: noKernel{}, Counters: &Counters{}})
+		Punter: noKernel{}, Counters: &Counters{}, Affinity: nat.NewAffinity(1, 0)})
 	return &traceBench{port, flows, p}, nil
 }
 
@@ -140,7 +155,11 @@ func (b *traceBench) run(snap *control.Snapshot, frame []byte) error {
 
 // result turns what was seen into the answer.
 func (e *explanation) result(t *nat.Table) *TraceResult {
-	r := &TraceResult{Verdict: e.verdict.String(), Reason: e.reason.String(), Steps: e.steps, Candidates: []string{}}
+	r := &TraceResult{Verdict: e.verdict.String(), Reason: e.reason.String(), Steps: e.steps, Candidates: []string{},
+		Skipped: []Skipped{}}
+	for _, s := range e.skipped {
+		r.Skipped = append(r.Skipped, Skipped(s))
+	}
 	if e.verdict == nat.Reject {
 		r.Reject = "icmp"
 	}

@@ -9,8 +9,8 @@ import (
 	"sluice/xdp/packet"
 )
 
-// Origin says where a traced packet comes in. Whether its source counts as a pod is decided by pod_cidrs alone, as on
-// the wire.
+// Origin says where a traced packet comes in. Whether its source counts as a pod is decided by pod_cidrs and by
+// TraceSpec.Interface, as on the wire.
 type Origin string
 
 // The origins.
@@ -23,6 +23,7 @@ const (
 // TraceSpec describes the packet to trace.
 type TraceSpec struct {
 	From        Origin
+	Interface   string         // the name of that which it comes in on; "" for one that no name of pod_interfaces is
 	Src, Dst    netip.AddrPort // for ICMP, an echo request, the source port is the identifier
 	Proto       string         // "tcp", "udp" or "icmp"
 	Flags       string         // TCP flags such as "syn" or "syn,ack"; when empty "syn", or "ack" if Established
@@ -73,6 +74,9 @@ func (s *TraceSpec) tuple() (packet.Tuple, error) {
 		return packet.Tuple{}, fmt.Errorf("origin %q: must be external, pod or node", s.From)
 	}
 	src, dst := s.Src.Addr().Unmap(), s.Dst.Addr().Unmap()
+	if s.From == FromNode && s.Interface != "" {
+		return packet.Tuple{}, fmt.Errorf("interface %q: what a process of the gateway sends comes in on none", s.Interface)
+	}
 	if !src.IsValid() || !dst.IsValid() {
 		return packet.Tuple{}, errors.New("source and destination: both are needed")
 	}

@@ -29,7 +29,7 @@ func TestTrace(t *testing.T) {
 	}{
 		{"full nat", traceSpec(FromExternal, "tcp", "192.0.2.10:40000", "203.0.113.5:80"),
 			"forward loadbalancer shop/web:web 10.64.0.11:8080 198.18.0.10 -",
-			[]string{"xdp", "parse", "flow table", "service table", "choice", "source", "flow table", "send"}},
+			[]string{"xdp", "parse", "flow table", "service table", "client", "policy", "choice", "source", "flow table", "send"}},
 		{"source kept", traceSpec(FromPod, "udp", "10.64.3.9:40000", "10.96.4.10:53"),
 			"forward clusterip shop/web:dns 10.64.0.11:5353 - -", nil},
 		{"ipv6", traceSpec(FromExternal, "TCP", "[2001:db8:1::10]:40000", "[fd00:96::10]:80"),
@@ -97,7 +97,8 @@ func TestTraceJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"verdict":"pass","service":"","backend":"","candidates":[],"snat":false,"snat_source":"","reject":"",` +
-		`"reason":"not_ours","steps":[{"stage":"xdp","result":"pass","why":"no rule names this packet: it is the kernel's, untouched"}]}`
+		`"reason":"not_ours","steps":[{"stage":"xdp","result":"pass","why":"no rule names this packet: it is the kernel's, untouched"}],` +
+		`"skipped":[]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -115,6 +116,7 @@ func TestTraceRefuses(t *testing.T) {
 		{"flag", good.with(func(s *TraceSpec) { s.Flags = "syn,urgent" }), `"urgent"`},
 		{"origin", good.with(func(s *TraceSpec) { s.From = "moon" }), `"moon"`},
 		{"families", traceSpec(FromExternal, "tcp", "192.0.2.10:40000", "[2001:db8::1]:80"), "families"},
+		{"interface of the node itself", good.with(func(s *TraceSpec) { s.From, s.Interface = FromNode, "cali1" }), "comes in on none"},
 		{"no source", good.with(func(s *TraceSpec) { s.Src = netip.AddrPort{} }), "both are needed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -57,6 +57,7 @@ func newTable(t *topology.Topology, previous *Table) *Table {
 		masqueradeAll: gw.MasqueradeAll,
 		gateway:       gw,
 		cluster:       &t.Cluster,
+		serial:        previous.serial + 1,
 		portNames:     previous.portNames.next(),
 		backendNames:  previous.backendNames.next(),
 		portByID:      map[uint32]*Port{},
@@ -96,11 +97,13 @@ func (c *compiler) service(svc *topology.Service) error {
 		return nil
 	}
 	c.claim(svc, served)
+	first := len(c.table.ports)
 	for i := range svc.Ports {
 		if err := c.port(svc, &svc.Ports[i]); err != nil {
 			return fmt.Errorf("port %d/%s: %w", svc.Ports[i].Port, svc.Ports[i].Protocol, err)
 		}
 	}
+	c.stick(svc, c.table.ports[first:])
 	return nil
 }
 
@@ -168,18 +171,19 @@ func protocolNumber(p topology.Protocol) (uint8, error) {
 func (c *compiler) half(p *Port, f family) error {
 	svc, h := p.Service, &p.halves[f]
 	all := ofFamily(p.backends, f)
-	everywhere := eligible(all, false)
-	h.served, h.usable = true, len(everywhere) > 0
+	cluster := near(all, &c.top.Gateway)
+	h.served, h.usable = true, len(cluster) > 0
 	h.ranges = newSourceRanges(svc, f, c.primary(f))
 	external := isExternal(p, f)
 	var err error
 	if svc.InternalTrafficPolicy != topology.PolicyLocal || external {
-		if h.cluster, err = c.set(everywhere); err != nil {
+		if h.cluster, err = c.set(svc, clusterSet, cluster); err != nil {
 			return err
 		}
 	}
 	if svc.InternalTrafficPolicy == topology.PolicyLocal || svc.ExternalTrafficPolicy == topology.PolicyLocal && external {
-		h.local, err = c.set(eligible(all, true))
+		local, _ := eligible(all, true)
+		h.local, err = c.set(svc, localSet, local)
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 // text.
 func candidates(table *nat.Table) string {
 	tu := tuple(overTCP, anyPod, 40123, clusterIP, 8088)
-	d := table.Decide(&tu, false)
+	d := table.Decide(&tu, nat.Origin{})
 	text := []string{d.Verdict.String()}
 	for _, b := range d.Candidates {
 		text = append(text, b.AddrPort.String())

@@ -30,32 +30,22 @@ type front struct {
 	kind reason.Reason // reason.ClusterIP, LoadBalancer, ExternalIP or NodePort
 }
 
-// source says where a packet comes from, as far as the rules care.
-type source uint8
-
-const (
-	outside source = iota
-	pod
-	node
-)
-
-// Decide says what becomes of the first packet of a flow, whose tuple is tu. fromNode says that a process of the
-// gateway itself has sent it; packets whose source is an address of the gateway count as such too.
+// Decide says what becomes of the first packet of a flow, whose tuple is tu and which comes from where from says.
 //
 // The backend is chosen by the hash of the whole tuple, source port included, so that the connections of one client
-// spread like those of many. Decide knows TCP and UDP; ICMP to service addresses is answered or related to flows
-// before it is asked, and it drops what is left. Whether the packet may be the first of a flow at all (a TCP segment
+// spread like those of many; with session affinity by the client's address alone, and Stick then honours the pins. What is
+// no protocol of services is decided by its addresses. Whether the packet may be the first of a flow at all (a TCP segment
 // without SYN may not) is the caller's to judge.
 //
 // It does not allocate.
-func (t *Table) Decide(tu *packet.Tuple, fromNode bool) Decision {
+func (t *Table) Decide(tu *packet.Tuple, from Origin) Decision {
 	f, ok := t.find(tu)
 	if !ok {
 		return t.decideUnmatched(tu)
 	}
-	d := Decision{Reason: f.kind, Port: f.port}
+	d := Decision{Reason: f.kind, Front: f.kind, Port: f.port, Source: t.sourceOf(tu.Src, from)}
 	h := &f.port.halves[familyOf(tu.Dst)]
-	if f.kind == reason.LoadBalancer && !h.ranges.allow(tu.Src) {
+	if !f.admits(h, tu.Src) {
 		d.Reason = reason.SourceRange
 		return d
 	}
@@ -63,13 +53,32 @@ func (t *Table) Decide(tu *packet.Tuple, fromNode bool) Decision {
 		d.Verdict, d.Reason = Reject, reason.NoEndpoints
 		return d
 	}
-	s, snat := t.route(f, familyOf(tu.Dst), t.sourceOf(tu.Src, fromNode))
-	if len(s.backends) == 0 {
+	d.set, d.snat = t.route(f, familyOf(tu.Dst), d.Source)
+	d.Candidates = d.set.backends
+	if len(d.Candidates) == 0 {
 		d.Reason = reason.NoLocalEndpoints
 		return d
 	}
-	d.Backend, d.Candidates, d.SNAT = s.pick(tu.Hash(choiceSeed)), s.backends, snat
-	return t.masquerade(d, tu)
+	return t.masquerade(d, f.port.choose(d.set, tu), tu)
+}
+
+// admits reports whether src may be the source of a flow to this front of a service. The ranges are asked before all
+// else, so that whoever is refused learns nothing of the endpoints.
+func (f *front) admits(h *half, src packet.Addr) bool { return !f.filtered() || h.ranges.allow(src) }
+
+// filtered reports whether the source ranges of the service hold for this front.
+func (f *front) filtered() bool {
+	return f.kind == reason.LoadBalancer || f.port.Service.SourceRangesAll
+}
+
+// Admits returns the service port that a flow with this tuple is addressed to, nil when there is none or when its source
+// ranges refuse the source: what a flow that exists is judged by when services have changed.
+func (t *Table) Admits(tu *packet.Tuple) *Port {
+	f, ok := t.find(tu)
+	if !ok || !f.admits(&f.port.halves[familyOf(tu.Dst)], tu.Src) {
+		return nil
+	}
+	return f.port
 }
 
 // find returns the front that tu is addressed to.
@@ -85,7 +94,8 @@ func (t *Table) find(tu *packet.Tuple) (front, bool) {
 }
 
 // decideUnmatched decides about a packet that is addressed to no service port. An address that is the gateway's own,
-// or that a service of another proxy uses too, is only partly ours: the rest of it is the kernel's.
+// or that a service of another proxy uses too, is only partly ours: the rest of it is the kernel's. The kernel gets
+// the others as well where cluster.unknown_port and cluster.unallocated say so; the reason is the same then.
 func (t *Table) decideUnmatched(tu *packet.Tuple) Decision {
 	use := t.addrs[tu.Dst]
 	_, own := t.local[tu.Dst]
@@ -93,39 +103,36 @@ func (t *Table) decideUnmatched(tu *packet.Tuple) Decision {
 	case own || use&foreign != 0:
 		return Decision{Verdict: Pass, Reason: reason.NotOurs}
 	case use&served != 0 && (tu.Proto == packet.ProtoTCP || tu.Proto == packet.ProtoUDP):
-		return Decision{Verdict: Reject, Reason: reason.UnknownPort}
+		return Decision{Verdict: passIf(t.cluster.UnknownPort, Reject), Reason: reason.UnknownPort}
 	case use&served != 0:
-		return Decision{Reason: reason.UnsupportedProtocol}
+		return Decision{Verdict: passIf(t.cluster.UnknownPort, Drop), Reason: reason.UnsupportedProtocol}
 	case t.ranges.contains(tu.Dst):
-		return Decision{Reason: reason.Unallocated}
+		return Decision{Verdict: passIf(t.cluster.Unallocated, Drop), Reason: reason.Unallocated}
 	}
 	return Decision{Verdict: Pass, Reason: reason.NotOurs}
 }
 
-// sourceOf classifies the source of a packet. Pods come first, as in kube-proxy: an address of the gateway inside
-// pod_cidrs (that of a bridge) is reached by pods' replies like a pod.
-func (t *Table) sourceOf(src packet.Addr, fromNode bool) source {
-	if t.pods.contains(src) {
-		return pod
+// passIf returns Pass for the setting "pass", and otherwise what is done by default.
+func passIf(setting string, otherwise Verdict) Verdict {
+	if setting == "pass" {
+		return Pass
 	}
-	if _, own := t.local[src]; own || fromNode {
-		return node
-	}
-	return outside
+	return otherwise
 }
 
 // route returns the set of backends for a packet from src to f, and whether its source is rewritten.
 //
 // A ClusterIP obeys the internal traffic policy. It keeps the source of pods; others would get the reply from an
-// address they never spoke to, unless nobody can tell pods from others (no pod_cidrs of the family).
+// address they never spoke to, unless nobody can tell pods from others (neither pod_cidrs of the family nor
+// pod_interfaces).
 //
 // All other fronts obey the external traffic policy: Cluster rewrites every source. Local keeps it and uses the
 // endpoints of this node, save for pods and for the node itself, which behave as inside the cluster and may use any
 // endpoint; only the node's source is rewritten.
-func (t *Table) route(f front, v family, src source) (*set, bool) {
+func (t *Table) route(f front, v family, src Source) (*set, bool) {
 	svc, h := f.port.Service, &f.port.halves[v]
 	if f.kind == reason.ClusterIP {
-		snat := t.masqueradeAll || len(t.pods[v]) > 0 && src != pod
+		snat := t.masqueradeAll || t.tellsPods(v) && !src.isPod()
 		if svc.InternalTrafficPolicy == topology.PolicyLocal {
 			return &h.local, snat
 		}
@@ -134,28 +141,30 @@ func (t *Table) route(f front, v family, src source) (*set, bool) {
 	if svc.ExternalTrafficPolicy != topology.PolicyLocal {
 		return &h.cluster, true
 	}
-	switch src {
-	case pod:
+	switch {
+	case src.isPod():
 		return &h.cluster, false
-	case node:
+	case src == Node:
 		return &h.cluster, true
 	}
 	return &h.local, false
 }
 
-// masquerade completes a decision to forward: a backend that is its own client must see another source, or it would
+// masquerade completes a decision to forward to b: a backend that is its own client must see another source, or it would
 // answer itself directly; and where the source is rewritten there must be an address to rewrite it to.
-func (t *Table) masquerade(d Decision, tu *packet.Tuple) Decision {
-	if d.Backend.Addr == tu.Src {
+func (t *Table) masquerade(d Decision, b *Backend, tu *packet.Tuple) Decision {
+	d.Verdict, d.Reason, d.Backend, d.SNAT = Forward, d.Front, b, d.snat
+	if b.Addr == tu.Src {
 		d.SNAT, d.Reason = true, reason.Hairpin
 	}
+	if !d.SNAT {
+		return d
+	}
 	f := familyOf(tu.Dst)
-	if d.SNAT && !t.hasSNAT[f] {
-		return Decision{Reason: reason.NoSNATAddress, Port: d.Port, Candidates: d.Candidates}
+	if !t.hasSNAT[f] {
+		d.Verdict, d.Reason, d.Backend, d.SNAT = Drop, reason.NoSNATAddress, nil, false
+		return d
 	}
-	if d.SNAT {
-		d.SNATAddr = t.snat[f]
-	}
-	d.Verdict = Forward
+	d.SNATAddr = t.snat[f]
 	return d
 }

@@ -45,7 +45,7 @@ func (tt *decideTest) run(t *testing.T) {
 	}
 	top.Services = []topology.Service{svc}
 	tu := tuple(tt.proto, tt.src, 40123, tt.dst, tt.port)
-	d := compile(t, top, nat.CompileOptions{}).Decide(&tu, tt.fromNode)
+	d := compile(t, top, nat.CompileOptions{}).Decide(&tu, nat.Origin{FromNode: tt.fromNode})
 	if d.Verdict != tt.verdict || d.Reason != tt.reason {
 		t.Errorf("%s (%s), want %s (%s)", d.Verdict, d.Reason, tt.verdict, tt.reason)
 	}
@@ -293,7 +293,7 @@ func TestDecideSpread(t *testing.T) {
 			got := make([]int, len(tt.weights))
 			for port := range uint16(10000) {
 				tu := tuple(overTCP, outside, 20000+port, vip, 8088)
-				got[table.Decide(&tu, false).Backend.Addr.V4()&0xff]++
+				got[table.Decide(&tu, nat.Origin{}).Backend.Addr.V4()&0xff]++
 			}
 			for i := range got {
 				if diff := got[i] - tt.want[i]; diff*20 > tt.want[i] || -diff*20 > tt.want[i] {
@@ -310,11 +310,11 @@ func TestDecisionReply(t *testing.T) {
 	top.Services[0].Endpoints = top.Services[0].Endpoints[:1]
 	table := compile(t, top, nat.CompileOptions{})
 	kept, rewritten := tuple(overTCP, anyPod, 40123, clusterIP, 8088), tuple(overTCP, outside, 40123, vip, 8088)
-	d := table.Decide(&kept, false)
+	d := table.Decide(&kept, nat.Origin{})
 	if got, want := d.Reply(&kept, 0), tuple(overTCP, "10.64.0.11", 9090, anyPod, 40123); got != want {
 		t.Errorf("source kept: replies carry %v, want %v", got, want)
 	}
-	d = table.Decide(&rewritten, false)
+	d = table.Decide(&rewritten, nat.Origin{})
 	if got, want := d.Reply(&rewritten, 33333), tuple(overTCP, "10.64.0.11", 9090, thisNode, 33333); got != want {
 		t.Errorf("source rewritten: replies carry %v, want %v", got, want)
 	}
@@ -335,7 +335,7 @@ func TestDecideAllocates(t *testing.T) {
 	for verdict, list := range tests {
 		for _, tu := range list {
 			var d nat.Decision
-			if n := testing.AllocsPerRun(100, func() { d = table.Decide(&tu, false) }); n != 0 || d.Verdict != verdict {
+			if n := testing.AllocsPerRun(100, func() { d = table.Decide(&tu, nat.Origin{}) }); n != 0 || d.Verdict != verdict {
 				t.Errorf("%v: %s with %v allocations, want %s with none", tu, d.Verdict, n, verdict)
 			}
 		}
@@ -364,7 +364,7 @@ func BenchmarkDecide(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				tu.SrcPort++
-				table.Decide(&tu, false)
+				table.Decide(&tu, nat.Origin{})
 			}
 		})
 	}

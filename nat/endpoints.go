@@ -47,6 +47,7 @@ func (c *compiler) backend(p *Port, addr netip.AddrPort, e *topology.Endpoint) *
 		Local:    e.Node != "" && e.Node == c.top.Gateway.Node,
 		Down:     c.opts.Down != nil && c.opts.Down(p.Service.Key(), p.Name, addr),
 		Endpoint: e,
+		owner:    p,
 	}
 }
 
@@ -81,22 +82,32 @@ func ofFamily(all []*Backend, f family) []*Backend {
 
 // eligible returns those of all that new flows may go to: the ready ones or, when there is none, those that are on
 // their way out and still serve (KEP-1669). An endpoint that is down or has no weight is as if it were not there.
-// With localOnly, only those of this node count, for either step.
-func eligible(all []*Backend, localOnly bool) []*Backend {
-	var ready, leaving []*Backend
+// With localOnly, only those of this node count, for either step. ready says which of the two steps it was.
+func eligible(all []*Backend, localOnly bool) (list []*Backend, ready bool) {
+	var leaving []*Backend
 	for _, b := range all {
 		switch e := b.Endpoint; {
 		case b.Down || b.Weight == 0 || localOnly && !b.Local:
 		case e.Ready:
-			ready = append(ready, b)
+			list = append(list, b)
 		case e.Serving && e.Terminating:
 			leaving = append(leaving, b)
 		}
 	}
-	if len(ready) > 0 {
-		return ready
+	if len(list) > 0 {
+		return list, true
 	}
-	return leaving
+	return leaving, false
+}
+
+// near returns the endpoints of the Cluster set: those that topology hints leave of the ready ones. Those on their way
+// out are taken wherever they are.
+func near(all []*Backend, gw *topology.Gateway) []*Backend {
+	list, ready := eligible(all, false)
+	if !ready {
+		return list
+	}
+	return chooseHints(list, gw.Node, gw.Zone).mode.follow(list, gw.Node, gw.Zone)
 }
 
 // tableKey identifies a Maglev table by content: the hash of the names and weights it was built of, and its size.
@@ -105,16 +116,21 @@ type tableKey struct {
 	size    int
 }
 
-// set returns backends with their Maglev table. Sets of equal names and weights share one, which is taken over from
-// the previous generation where it has it: a set that has not changed costs no build.
-func (c *compiler) set(backends []*Backend) (set, error) {
+// set returns backends of svc with their Maglev table, and marks them as being in the set. Sets of equal names and weights
+// share a table, which is taken over from the previous generation where it has it: a set that has not changed costs no
+// build.
+func (c *compiler) set(svc *topology.Service, bit setBit, backends []*Backend) (set, error) {
+	s := set{backends: backends, bit: bit}
+	for _, b := range backends {
+		b.in |= bit
+	}
+	if svc.SessionAffinity && svc.AffinityPerService {
+		s.byAddr = byAddress(backends)
+	}
 	if len(backends) < 2 {
-		return set{backends: backends}, nil
+		return s, nil
 	}
-	targets := make([]maglev.Backend, len(backends))
-	for i, b := range backends {
-		targets[i] = maglev.Backend{Name: b.AddrPort.String(), Weight: b.Weight}
-	}
+	targets := s.targets()
 	key := tableKey{contentHash(targets), c.opts.TableSize}
 	table, ok := c.table.tables[key]
 	if !ok && c.opts.Previous != nil {
@@ -127,7 +143,33 @@ func (c *compiler) set(backends []*Backend) (set, error) {
 		}
 	}
 	c.table.tables[key] = table
-	return set{backends, table}, nil
+	s.table = table
+	return s, nil
+}
+
+// byAddress returns the first backend of each address.
+func byAddress(backends []*Backend) map[packet.Addr]*Backend {
+	m := make(map[packet.Addr]*Backend, len(backends))
+	for _, b := range backends {
+		if _, twice := m[b.Addr]; !twice {
+			m[b.Addr] = b
+		}
+	}
+	return m
+}
+
+// targets returns the backends as Maglev knows them: by address and port. Where clients stick to one address at every port
+// of the service, that is their name, unless two share one: so the ports choose alike.
+func (s *set) targets() []maglev.Backend {
+	targets := make([]maglev.Backend, len(s.backends))
+	byAddr := len(s.byAddr) == len(s.backends)
+	for i, b := range s.backends {
+		targets[i] = maglev.Backend{Name: b.AddrPort.String(), Weight: b.Weight}
+		if byAddr {
+			targets[i].Name = b.AddrPort.Addr().String()
+		}
+	}
+	return targets
 }
 
 // contentHash returns a hash of names and weights in their order, which is that of sets: sorted.

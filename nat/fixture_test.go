@@ -3,6 +3,7 @@ package nat_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"sluice/config/topology"
@@ -89,4 +90,9 @@ func ports(table *nat.Table) map[string]*nat.Port {
 		out[p.String()] = p
 	}
 	return out
+}
+
+// down says that the endpoints with these addresses fail their health checks.
+func down(list ...string) func(service, port string, addr netip.AddrPort) bool {
+	return func(_, _ string, addr netip.AddrPort) bool { return slices.Contains(list, addr.Addr().String()) }
 }

@@ -22,6 +22,8 @@ type Port struct {
 	key      string
 	backends []*Backend // every endpoint of the port, usable or not, sorted
 	halves   [families]half
+	pins     pinScope // of session affinity
+	affinity int64    // how long a pin lasts, in nanoseconds
 }
 
 // String returns "namespace/name:port", or "namespace/name" for an unnamed port.
@@ -44,7 +46,18 @@ type Backend struct {
 	Local    bool   // on this gateway's node
 	Down     bool   // by its health check
 	Endpoint *topology.Endpoint
+
+	owner *Port
+	in    setBit // which sets of its port's half it is in
 }
+
+// setBit names a set of a half.
+type setBit uint8
+
+const (
+	clusterSet setBit = 1 << iota
+	localSet
+)
 
 // half is what a service port is in one IP family: the families of a service are independent of each other.
 type half struct {
@@ -59,6 +72,10 @@ type half struct {
 type set struct {
 	backends []*Backend
 	table    *maglev.Table // nil with fewer than two backends
+	bit      setBit
+	// byAddr has the backends by address where clients stick to the same one at every port of the service; of several
+	// with one address the first. It is nil otherwise.
+	byAddr map[packet.Addr]*Backend
 }
 
 // pick returns the backend that hash belongs to. The set is not empty.
@@ -67,46 +84,6 @@ func (s *set) pick(hash uint64) *Backend {
 		return s.backends[0]
 	}
 	return s.backends[s.table.Lookup(hash)]
-}
-
-// sourceRanges are the load_balancer_source_ranges of one family.
-type sourceRanges struct {
-	allowed []prefix // none: every source
-	vips    []packet.Addr
-}
-
-// newSourceRanges compiles the ranges of svc for family f, where node is this node's primary address of the family.
-//
-// A list without ranges of the family lifts the restriction for it, as one with a zero CIDR does. When the node's own
-// address is in a range, the service's own addresses are sources too: the node reaches a VIP that is bound to it from
-// that VIP (kube-proxy's rules for loadBalancerSourceRanges).
-func newSourceRanges(svc *topology.Service, f family, node netip.Addr) sourceRanges {
-	var r sourceRanges
-	for _, p := range svc.SourceRanges {
-		if familyOfIP(p.Addr()) != f {
-			continue
-		}
-		r.allowed = append(r.allowed, prefixFrom(p))
-		if p.Contains(node) && r.vips == nil {
-			r.vips = addrsOf(svc.LoadBalancerIPs, f)
-		}
-	}
-	return r
-}
-
-// allow reports whether a may be the source of a flow to a VIP.
-func (r *sourceRanges) allow(a packet.Addr) bool {
-	for _, p := range r.allowed {
-		if p.contains(a) {
-			return true
-		}
-	}
-	for _, v := range r.vips {
-		if v == a {
-			return true
-		}
-	}
-	return len(r.allowed) == 0
 }
 
 // addrsOf returns the addresses of family f.

@@ -22,9 +22,14 @@ func (t *Table) ServiceAddrs() []netip.Addr {
 	return out
 }
 
-// ServiceCIDRs returns the ranges of which addresses without a service are ours too, to be dropped. The caller must
-// not change the slice.
-func (t *Table) ServiceCIDRs() []netip.Prefix { return t.cluster.ServiceCIDRs }
+// ServiceCIDRs returns the ranges of which addresses without a service are ours too, to be dropped: none when
+// cluster.unallocated leaves them to the kernel. The caller must not change the slice.
+func (t *Table) ServiceCIDRs() []netip.Prefix {
+	if t.cluster.Unallocated == "pass" {
+		return nil
+	}
+	return t.cluster.ServiceCIDRs
+}
 
 // NodePortAddrs returns the gateway's addresses on which NodePorts are served. The caller must not change the slice.
 func (t *Table) NodePortAddrs() []netip.Addr { return t.gateway.NodePortAddresses }

@@ -35,6 +35,7 @@ type Table struct {
 	gateway       *topology.Gateway
 	cluster       *topology.Cluster
 
+	serial                  uint64 // counts the generations, from 1
 	portNames, backendNames registry
 	portByID                map[uint32]*Port
 	backendByID             map[uint32]*Backend

@@ -42,6 +42,15 @@ type Decision struct {
 	Backend    *Backend    // the chosen one; nil unless Verdict is Forward
 	Candidates []*Backend  // what Backend was chosen from, sorted by address and port
 	SNATAddr   packet.Addr // valid iff SNAT
+	// Front is the kind of address that was matched: reason.ClusterIP, LoadBalancer, ExternalIP or NodePort; Unknown
+	// without Port.
+	Front  reason.Reason
+	Source Source // what the packet's source counts as; valid iff Port is not nil
+
+	Pin Pin // what session affinity did: see Stick
+
+	set  *set // what the policy leaves to choose from; nil when it came not so far
+	snat bool // the rules ask for another source, whatever the backend
 }
 
 // Reply returns the tuple that replies to a forwarded flow arrive with, where tu is the tuple of its first packet.

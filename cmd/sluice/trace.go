@@ -22,7 +22,8 @@ func newTrace() *cobra.Command {
 		Use:   "trace -c FILE|DIR --src ADDR:PORT --dst ADDR:PORT",
 		Short: "Run one packet through the compiled engine, offline, and say what happens and why",
 		Long: "Trace needs neither root nor a network. --from says where the packet comes in: external, pod, or node for a process of\n" +
-			"the gateway itself. Whether its source counts as a pod is decided by gateway.pod_cidrs alone, as on the wire.\n\n" +
+			"the gateway itself. Whether its source counts as a pod is decided by gateway.pod_cidrs, and by gateway.pod_interfaces\n" +
+			"with --interface, as on the wire.\n\n" +
 			"It prints the steps (stage, result, why) and the verdict with its reason: forward, reject (refused with an ICMP\n" +
 			"error), drop, or pass (left to the kernel). Each of them is an answer: the exit code is 0. All endpoints count as\n" +
 			"healthy, and every destination has a next hop.",
@@ -52,6 +53,7 @@ func newTrace() *cobra.Command {
 	jsonFlag(cmd, &asJSON)
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "external", "where the packet comes in: external, pod or node")
+	f.StringVar(&spec.Interface, "interface", "", "name of the interface that it comes in on, for gateway.pod_interfaces (default one that is no pod's)")
 	f.StringVar(&src, "src", "", "source, such as 198.18.0.50:40000 or [2001:db8::50]:40000")
 	f.StringVar(&dst, "dst", "", "destination, likewise")
 	f.StringVar(&spec.Proto, "proto", "tcp", "tcp, udp or icmp: an echo request, whose identifier is the port of --src; ports may be left out")

@@ -13,6 +13,7 @@ import (
 
 	"sluice/config/topology"
 	"sluice/engine/control"
+	"sluice/nat"
 	"sluice/xdp"
 	"sluice/xdp/packet"
 )
@@ -163,7 +164,7 @@ func TestHealthChangesAreCoalesced(t *testing.T) {
 		DstPort: 80, Proto: packet.ProtoTCP}
 	for i := range 64 {
 		tuple.SrcPort = uint16(40000 + i)
-		if d := c.Current().NAT.Decide(&tuple, false); d.Backend == nil || d.Backend.Addr.Netip() != addrOf("198.18.1.12") {
+		if d := c.Current().NAT.Decide(&tuple, nat.Origin{}); d.Backend == nil || d.Backend.Addr.Netip() != addrOf("198.18.1.12") {
 			t.Fatalf("port %d goes to %+v", tuple.SrcPort, d.Backend)
 		}
 	}
