@@ -39,6 +39,8 @@ type setup struct {
 	queues int    // of the gateway's links, 0 for 1
 	direct bool   // one backend with all addresses at the other end of the gateway's link, and no switch
 	extra  string // TOML behind the rest: more services
+	// gateway is TOML for the [gateway] table.
+	gateway string
 }
 
 // network is a client, a gateway that runs sluice, and backends behind a switch.
@@ -162,6 +164,8 @@ interfaces = ["front", "back"]
 driver = %q
 xdp_mode = %q
 admin = "unix:%s"
+state_file = ""
+%s
 
 [cluster]
 service_cidrs = ["198.19.0.0/17", "2001:db8:96::/112"]
@@ -204,7 +208,7 @@ load_balancer_ips = [%q, %q]
   node_port = 30007
 
 %s
-%s`, driver, mode, admin, front4, front6, cluster4, cluster6, vip4, vip6, endpoints.String(), s.extra)
+%s`, driver, mode, admin, s.gateway, front4, front6, cluster4, cluster6, vip4, vip6, endpoints.String(), s.extra)
 }
 
 // run starts sluice in the gateway and waits until its admin socket answers.
