@@ -21,7 +21,7 @@ type TraceResult struct {
 	Candidates []string `json:"candidates"` // what the backend was chosen from, sorted
 	SNAT       bool     `json:"snat"`
 	SNATSource string   `json:"snat_source"` // the address that replaced the packet's source
-	Reject     string   `json:"reject"`      // the answer to a rejected packet: "icmp"
+	Reject     string   `json:"reject"`      // the answer to a rejected packet: "icmp" or "tcp-reset"
 	Reason     string   `json:"reason"`      // code of package reason
 	Steps      []Step   `json:"steps"`
 }
@@ -142,7 +142,7 @@ func (b *traceBench) run(snap *control.Snapshot, frame []byte) error {
 func (e *explanation) result(t *nat.Table) *TraceResult {
 	r := &TraceResult{Verdict: e.verdict.String(), Reason: e.reason.String(), Steps: e.steps, Candidates: []string{}}
 	if e.verdict == nat.Reject {
-		r.Reject = "icmp"
+		r.Reject = e.answer
 	}
 	if port := e.port(t); port != nil {
 		r.Service = port.String()
