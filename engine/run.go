@@ -67,6 +67,8 @@ type appliance struct {
 	flows      *conntrack.Table
 	health     *health.Monitor
 	controller *control.Controller
+	stale      *Stale
+	sweeper    *sweeper
 	sockets    *xdp.Sockets
 	punt       *punt.Set
 	workers    workers
@@ -139,11 +141,20 @@ func (a *appliance) control(ctx context.Context) (err error) {
 		Down:    a.health.Down,
 		Targets: func(t *topology.Topology) error { return a.health.SetTargets(health.Targets(t)) },
 		Keep:    a.nextHops.Keep,
-		Log:     a.log,
+		Published: func() {
+			if s := a.sweeper; s != nil { // the first generation has nothing to sweep
+				s.notify()
+			}
+		},
+		Log: a.log,
 	})
 	if err != nil {
 		return err
 	}
+	a.stale = NewStale()
+	a.sweeper = newSweeper(a.flows, a.controller, a.stale, a.clock.Now)
+	a.later(func() error { a.sweeper.handle.Close(); return nil })
+	a.background(ctx, a.sweeper.run)
 	a.background(ctx, a.controller.Run)
 	a.background(ctx, a.health.Run)
 	return nil
@@ -203,7 +214,7 @@ func (a *appliance) startWorkers() error {
 			index: i, cpu: cpus[i], port: port, snapshots: a.controller, clock: a.clock, log: a.log,
 			pipeline: NewPipeline(PipelineConfig{
 				Port: port, Flows: handle, NextHops: a.nextHops, Punter: a.punt.Punter(), Checksum: checksum,
-				Counters: counters, PortSeed: binary.NativeEndian.Uint64(seed[:]),
+				Counters: counters, PortSeed: binary.NativeEndian.Uint64(seed[:]), Stale: a.stale,
 			}),
 		})
 	}

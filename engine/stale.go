@@ -18,6 +18,7 @@ import (
 // Concurrency: all methods may be called by any goroutine. None allocates.
 type Stale struct {
 	purged atomic.Uint64
+	heard  atomic.Int64 // when the last late packet came, by the clock of the packet path; 0: none ever
 	seed   uint64
 	late   [lateSlots]atomic.Uint64 // by hash: 40 bits of it, and the second of the clock when it was last seen
 }
@@ -59,7 +60,14 @@ func (s *Stale) isLate(tu *packet.Tuple, now int64) bool {
 		return false
 	}
 	slot.Store(mark | seconds(now))
+	s.heard.Store(now)
 	return true
+}
+
+// quiet reports whether no late packet has come for lateFor.
+func (s *Stale) quiet(now int64) bool {
+	heard := s.heard.Load()
+	return heard == 0 || now-heard >= lateFor*1e9
 }
 
 // place returns the slot of a tuple, and the part of its hash that marks it there.

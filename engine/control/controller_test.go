@@ -171,3 +171,55 @@ func TestHealthChangesAreCoalesced(t *testing.T) {
 		t.Error("health was not asked about shop/cart:web")
 	}
 }
+
+// TestForget drops the rules of backends that have left, once told that they have no flows, and of no others.
+func TestForget(t *testing.T) {
+	published := 0
+	first, second := "198.18.1.11", "198.18.1.12"
+	c := newController(t, topologyOf(serviceOn("cart", "198.19.0.10", first, second)), control.Options{Published: func() { published++ }})
+	f := &classifier{c: c}
+	c.Connect(f)
+	backend := func(a string) xdp.Backend { return xdp.Backend{Addr: addrOf(a), Proto: packet.ProtoTCP, Port: 8080} }
+	apply := func(endpoints ...string) {
+		t.Helper()
+		if err := c.Apply(topologyOf(serviceOn("cart", "198.19.0.10", endpoints...))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, departed []string, rules ...string) {
+		t.Helper()
+		want := func(list []string) (out []xdp.Backend) {
+			for _, a := range list {
+				out = append(out, backend(a))
+			}
+			return out
+		}
+		s := c.Current()
+		if !slices.Equal(s.Departed, want(departed)) || !slices.Equal(s.Rules.Backends, want(rules)) {
+			t.Errorf("%s: departed %v, rules %v", what, s.Departed, s.Rules.Backends)
+		}
+		if last := f.got[len(f.got)-1]; !slices.Equal(last.Backends, s.Rules.Backends) {
+			t.Errorf("%s: the XDP program has %v, want %v", what, last.Backends, s.Rules.Backends)
+		}
+	}
+	apply("198.18.1.13")
+	expect("after leaving", []string{first, second}, first, second, "198.18.1.13")
+	apply("198.18.1.13", second)
+	expect("after one has come back", []string{first}, first, second, "198.18.1.13")
+	before := c.Current()
+	c.Forget([]xdp.Backend{backend(first), backend(second)})
+	expect("forgotten", nil, second, "198.18.1.13")
+	if len(before.Rules.Backends) != 3 {
+		t.Error("a snapshot that was published has changed")
+	}
+	if g := c.Current().Generation; g != before.Generation || published != 3 {
+		t.Errorf("generation %d, %d times published", g, published)
+	}
+	calls := len(f.got)
+	c.Forget([]xdp.Backend{backend(second)})
+	if len(f.got) != calls || c.Current().Rules.Backends[0] != backend(second) {
+		t.Error("forgets a backend that is in use")
+	}
+	apply("198.18.1.13")
+	expect("left again", []string{second}, second, "198.18.1.13")
+}

@@ -28,13 +28,26 @@ func Rules(t *nat.Table) *xdp.Rules {
 	return r
 }
 
-// mergeBackends returns all backends of both, sorted, each once. An endpoint that has left the topology may have flows that
-// go on, and its replies are known by where they come from. It stays in the rules until the process ends; a packet of its
-// that belongs to no flow goes to the kernel by the punt.
-func mergeBackends(old, now []xdp.Backend) []xdp.Backend {
-	return union(old, now, func(a, b xdp.Backend) int {
-		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
-	})
+// mergeBackends returns all backends of both, sorted, each once.
+func mergeBackends(a, b []xdp.Backend) []xdp.Backend { return union(a, b, compareBackends) }
+
+func compareBackends(a, b xdp.Backend) int {
+	return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
+}
+
+// without returns the elements of a that are not in b, in their order.
+func without(a, b []xdp.Backend) []xdp.Backend {
+	drop := make(map[xdp.Backend]bool, len(b))
+	for _, x := range b {
+		drop[x] = true
+	}
+	var out []xdp.Backend
+	for _, x := range a {
+		if !drop[x] {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // union returns the elements of both, sorted, each once.

@@ -25,13 +25,28 @@ type Snapshot struct {
 	Topology   *topology.Topology
 	NAT        *nat.Table
 	Rules      *xdp.Rules // what the XDP program redirects to us
+	// Departed are the backends among Rules that no service has any longer, sorted: their flows may go on, and their replies
+	// are known by where they come from. Controller.Forget takes them out.
+	Departed []xdp.Backend
+}
+
+// forget returns the same generation without those departed backends that are in gone; nil when there are none such.
+func (s *Snapshot) forget(gone []xdp.Backend) *Snapshot {
+	departed := without(s.Departed, gone)
+	if len(departed) == len(s.Departed) {
+		return nil
+	}
+	next, rules := *s, *s.Rules
+	rules.Backends = without(s.Rules.Backends, without(s.Departed, departed))
+	next.Rules, next.Departed = &rules, departed
+	return &next
 }
 
 // Down says whether an endpoint fails its health check. service is "namespace/name", port the name of the service port.
 type Down func(service, port string, addr netip.AddrPort) bool
 
 // Build compiles a topology. down may be nil: all endpoints pass. previous is the generation before, or nil; what has not
-// changed is taken over from it, and endpoints that have gone stay in the rules (see mergeBackends).
+// changed is taken over from it, and endpoints that have gone stay in the rules (see Snapshot.Departed).
 func Build(t *topology.Topology, down Down, previous *Snapshot) (*Snapshot, error) {
 	o := nat.CompileOptions{Down: down}
 	generation := uint64(1)
@@ -44,7 +59,8 @@ func Build(t *topology.Topology, down Down, previous *Snapshot) (*Snapshot, erro
 	}
 	s := &Snapshot{Generation: generation, Topology: t, NAT: table, Rules: Rules(table)}
 	if previous != nil {
-		s.Rules.Backends = mergeBackends(previous.Rules.Backends, s.Rules.Backends)
+		s.Departed = without(previous.Rules.Backends, s.Rules.Backends)
+		s.Rules.Backends = mergeBackends(s.Rules.Backends, s.Departed)
 	}
 	return s, nil
 }
