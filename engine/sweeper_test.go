@@ -210,7 +210,7 @@ func TestSweeperForgetsDepartedBackends(t *testing.T) {
 	topo.Services[1].Endpoints = nil // of the other service on the same endpoint
 	b.apply(topo)
 	departed := func(proto uint8, port uint16) bool {
-		return slices.Contains(b.snap.Departed, xdp.Backend{Addr: netip.MustParseAddr(back1), Proto: proto, Port: port})
+		return slices.Contains(b.snap.Departed.Backends, xdp.Backend{Addr: netip.MustParseAddr(back1), Proto: proto, Port: port})
 	}
 	const all = lateFor * time.Second
 	expect := func(when string, tcpLeft, udpLeft bool) {
@@ -234,9 +234,44 @@ func TestSweeperForgetsDepartedBackends(t *testing.T) {
 	expect("soon after it", true, false)
 	b.pass(time.Second)
 	expect("after the last connection", false, false)
+	b.apply(topo)
+	b.pass(0)
 	if len(b.sweeper.idle) != 0 {
 		t.Errorf("keeps %v", b.sweeper.idle)
 	}
+}
+
+// TestSweeperForgetsDepartedAddresses: a connection to an address or a NodePort that the service does not have any longer goes
+// on, so that its packets must come to us until it has ended.
+func TestSweeperForgetsDepartedAddresses(t *testing.T) {
+	b := newSweepBed(t, testTopology(), control.Options{})
+	replies := map[string]packet.Tuple{}
+	for name, conn := range map[string]packet.Tuple{"vip": tuple(tcp, client, 40000, webVIP, 80), "node port": tuple(tcp, client, 40000, gateway, webNodePort)} {
+		replies[name] = handshake(b.bed, conn)
+	}
+	next := testTopology()
+	web := &next.Services[2]
+	web.LoadBalancerIPs, web.ExternalIPs = nil, nil
+	web.Ports[0].NodePort, web.Ports[1].NodePort = 0, 0
+	b.apply(next)
+	expect := func(when string, services []netip.Addr, ports ...xdp.ProtoPort) {
+		t.Helper()
+		if d := &b.snap.Departed; !slices.Equal(d.Services, services) || !slices.Equal(d.NodePorts, ports) {
+			t.Errorf("%s: departed %v %v, want %v %v", when, d.Services, d.NodePorts, services, ports)
+		}
+	}
+	const all = lateFor * time.Second
+	tcpPort, udpPort := xdp.ProtoPort{Proto: tcp, Port: webNodePort}, xdp.ProtoPort{Proto: udp, Port: webNodePort + 1}
+	b.pass(0)
+	expect("at first", addrs(webExt, webVIP), tcpPort, udpPort)
+	b.pass(all)
+	expect("with connections", addrs(webVIP), tcpPort)
+	b.run(1, frame(replies["vip"], flags(packet.TCPRst)))
+	b.pass(all)
+	expect("with one connection", nil, tcpPort)
+	b.run(1, frame(replies["node port"], flags(packet.TCPRst)))
+	b.pass(all)
+	expect("without", nil)
 }
 
 // TestSweeperWalksOncePerGeneration, in steps, and begins anew when one was cut short.
@@ -267,6 +302,7 @@ func TestSweeperWalksOncePerGeneration(t *testing.T) {
 	if n := b.p.Stale.Purged(); n != flows || rests < 2 || b.flows.Stats().Live != 0 {
 		t.Fatalf("%d purged with %d rests", n, rests)
 	}
+	b.pass(lateFor * time.Second) // and the service's addresses are forgotten
 	rests = 0
 	b.sweeper.pass(rest)
 	if rests != 0 {

@@ -134,8 +134,10 @@ func (c *Controller) publish(t *topology.Topology) error {
 		return err
 	}
 	changed := c.classifier != nil && !equal(old.Rules, next.Rules)
+	var grown *xdp.Rules
 	if changed {
-		if err := c.classifier.SetRules(both(old.Rules, next.Rules)); err != nil {
+		grown = both(old.Rules, next.Rules)
+		if err := c.classifier.SetRules(grown); err != nil {
 			return fmt.Errorf("adding rules to the XDP program: %w", err)
 		}
 	}
@@ -143,7 +145,7 @@ func (c *Controller) publish(t *topology.Topology) error {
 	if c.Keep != nil {
 		c.Keep(next.NAT.BackendAddrs())
 	}
-	if changed {
+	if changed && !equal(grown, next.Rules) {
 		c.shrink(next.Rules)
 	}
 	if c.Published != nil {
@@ -160,9 +162,9 @@ func (c *Controller) shrink(rules *xdp.Rules) {
 	}
 }
 
-// Forget takes departed backends out of the rules: no flow refers to them any longer. Those that have come back meanwhile
-// stay. The generation does not change.
-func (c *Controller) Forget(gone []xdp.Backend) {
+// Forget takes departed service addresses, NodePorts and backends out of the rules: no flow refers to them any longer.
+// What has come back meanwhile stays. The generation does not change.
+func (c *Controller) Forget(gone *xdp.Rules) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := c.Current().forget(gone)

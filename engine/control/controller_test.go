@@ -94,6 +94,8 @@ func TestRulesGrowBeforeAndShrinkAfter(t *testing.T) {
 	f := &classifier{c: c}
 	c.Connect(f)
 	next := topologyOf(serviceOn("new", "198.19.0.20", "198.18.1.12"))
+	ranges := append(next.Cluster.ServiceCIDRs, netip.MustParsePrefix("198.19.0.0/17"))
+	next.Cluster.ServiceCIDRs = ranges[1:]
 	if err := c.Apply(next); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +103,11 @@ func TestRulesGrowBeforeAndShrinkAfter(t *testing.T) {
 		t.Fatalf("%d calls, at generations %v", len(f.got), f.when)
 	}
 	oldAndNew := []netip.Addr{addrOf("198.19.0.10"), addrOf("198.19.0.20")}
-	if !slices.Equal(f.got[0].Services, oldAndNew) || !slices.Equal(f.got[1].Services, oldAndNew[1:]) {
-		t.Errorf("services first %v, then %v", f.got[0].Services, f.got[1].Services)
+	if !slices.Equal(f.got[0].Ranges, ranges) || !slices.Equal(f.got[1].Ranges, ranges[1:]) {
+		t.Errorf("ranges first %v, then %v", f.got[0].Ranges, f.got[1].Ranges)
+	}
+	if !slices.Equal(f.got[0].Services, oldAndNew) || !slices.Equal(f.got[1].Services, oldAndNew) {
+		t.Errorf("services first %v, then %v, want the departed one too: it may have flows", f.got[0].Services, f.got[1].Services)
 	}
 	if n := len(f.got[1].Backends); n != 2 {
 		t.Errorf("%d backends in the rules, want the departed one too: it may have flows", n)
@@ -195,7 +200,7 @@ func TestForget(t *testing.T) {
 			return out
 		}
 		s := c.Current()
-		if !slices.Equal(s.Departed, want(departed)) || !slices.Equal(s.Rules.Backends, want(rules)) {
+		if !slices.Equal(s.Departed.Backends, want(departed)) || !slices.Equal(s.Rules.Backends, want(rules)) {
 			t.Errorf("%s: departed %v, rules %v", what, s.Departed, s.Rules.Backends)
 		}
 		if last := f.got[len(f.got)-1]; !slices.Equal(last.Backends, s.Rules.Backends) {
@@ -207,7 +212,7 @@ func TestForget(t *testing.T) {
 	apply("198.18.1.13", second)
 	expect("after one has come back", []string{first}, first, second, "198.18.1.13")
 	before := c.Current()
-	c.Forget([]xdp.Backend{backend(first), backend(second)})
+	c.Forget(&xdp.Rules{Backends: []xdp.Backend{backend(first), backend(second)}})
 	expect("forgotten", nil, second, "198.18.1.13")
 	if len(before.Rules.Backends) != 3 {
 		t.Error("a snapshot that was published has changed")
@@ -216,10 +221,41 @@ func TestForget(t *testing.T) {
 		t.Errorf("generation %d, %d times published", g, published)
 	}
 	calls := len(f.got)
-	c.Forget([]xdp.Backend{backend(second)})
+	c.Forget(&xdp.Rules{Backends: []xdp.Backend{backend(second)}})
 	if len(f.got) != calls || c.Current().Rules.Backends[0] != backend(second) {
 		t.Error("forgets a backend that is in use")
 	}
 	apply("198.18.1.13")
 	expect("left again", []string{second}, second, "198.18.1.13")
+}
+
+// TestDepartedAddresses: connections to an address or a NodePort that has been taken away go on, so that their packets must
+// still be ours, until they are said to have ended.
+func TestDepartedAddresses(t *testing.T) {
+	with := func(ports ...uint16) *topology.Topology {
+		s := serviceOn("cart", "198.19.0.10", "198.18.1.11")
+		s.Type, s.LoadBalancerIPs = topology.LoadBalancer, []netip.Addr{addrOf("198.19.200.1")}
+		s.Ports[0].NodePort = ports[0]
+		return topologyOf(s)
+	}
+	c := newController(t, with(30080), control.Options{})
+	if err := c.Apply(with(30081)); err != nil {
+		t.Fatal(err)
+	}
+	port := func(n uint16) xdp.ProtoPort { return xdp.ProtoPort{Proto: packet.ProtoTCP, Port: n} }
+	if s := c.Current(); !slices.Equal(s.Departed.NodePorts, []xdp.ProtoPort{port(30080)}) ||
+		!slices.Equal(s.Rules.NodePorts, []xdp.ProtoPort{port(30080), port(30081)}) {
+		t.Errorf("departed %v, rules %v", s.Departed.NodePorts, s.Rules.NodePorts)
+	}
+	if err := c.Apply(topologyOf()); err != nil {
+		t.Fatal(err)
+	}
+	services := []netip.Addr{addrOf("198.19.0.10"), addrOf("198.19.200.1")}
+	if s := c.Current(); !slices.Equal(s.Departed.Services, services) || !slices.Equal(s.Rules.Services, services) {
+		t.Errorf("departed %v, rules %v", s.Departed.Services, s.Rules.Services)
+	}
+	c.Forget(&xdp.Rules{Services: services[1:], NodePorts: []xdp.ProtoPort{port(30080), port(30081)}})
+	if s := c.Current(); !slices.Equal(s.Rules.Services, services[:1]) || len(s.Rules.NodePorts) != 0 || len(s.Rules.Backends) != 1 {
+		t.Errorf("rules %+v", s.Rules)
+	}
 }

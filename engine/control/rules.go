@@ -28,20 +28,21 @@ func Rules(t *nat.Table) *xdp.Rules {
 	return r
 }
 
-// mergeBackends returns all backends of both, sorted, each once.
-func mergeBackends(a, b []xdp.Backend) []xdp.Backend { return union(a, b, compareBackends) }
-
 func compareBackends(a, b xdp.Backend) int {
 	return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
 }
 
+func comparePorts(a, b xdp.ProtoPort) int {
+	return cmp.Or(cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
+}
+
 // without returns the elements of a that are not in b, in their order.
-func without(a, b []xdp.Backend) []xdp.Backend {
-	drop := make(map[xdp.Backend]bool, len(b))
+func without[T comparable](a, b []T) []T {
+	drop := make(map[T]bool, len(b))
 	for _, x := range b {
 		drop[x] = true
 	}
-	var out []xdp.Backend
+	var out []T
 	for _, x := range a {
 		if !drop[x] {
 			out = append(out, x)
@@ -72,13 +73,11 @@ func both(a, b *xdp.Rules) *xdp.Rules {
 			return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 		}),
 		NodePortAddrs: union(a.NodePortAddrs, b.NodePortAddrs, netip.Addr.Compare),
-		NodePorts: union(a.NodePorts, b.NodePorts, func(a, b xdp.ProtoPort) int {
-			return cmp.Or(cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
-		}),
+		NodePorts: union(a.NodePorts, b.NodePorts, comparePorts),
 		SNATAddrs: union(a.SNATAddrs, b.SNATAddrs, netip.Addr.Compare),
 		SNATPorts: xdp.PortRange{
 			First: min(a.SNATPorts.First, b.SNATPorts.First), Last: max(a.SNATPorts.Last, b.SNATPorts.Last),
 		},
-		Backends: mergeBackends(a.Backends, b.Backends),
+		Backends: union(a.Backends, b.Backends, compareBackends),
 	}
 }
