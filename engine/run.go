@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 type Options struct {
 	Source control.Source
 	Log    *slog.Logger
+	Reload <-chan os.Signal // each receive loads the Source again; nil: never
 }
 
 // Run is the appliance: it attaches to the interfaces of the source's topology and serves until ctx ends, which is no
@@ -43,7 +45,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &appliance{log: o.Log, topology: t, clock: NewClock(), started: time.Now(), cancel: cancel}
+	a := &appliance{log: o.Log, source: o.Source, requests: o.Reload, topology: t, clock: NewClock(), started: time.Now(), cancel: cancel}
 	if err := a.start(ctx, interfaces); err != nil {
 		return errors.Join(err, a.close())
 	}
@@ -58,7 +60,9 @@ func Run(ctx context.Context, o Options) error {
 // appliance is everything that runs.
 type appliance struct {
 	log      *slog.Logger
-	topology *topology.Topology
+	source   control.Source
+	requests <-chan os.Signal   // to reload
+	topology *topology.Topology // of the start; controller has that of now
 	clock    Clock
 	started  time.Time
 	cancel   context.CancelCauseFunc // ends Run, with an error
@@ -73,6 +77,7 @@ type appliance struct {
 	punt       *punt.Set
 	workers    workers
 	counters   []*Counters // of each worker
+	reloads    reloads
 	attachment *xdp.Attachment
 
 	undo []func() error // what close does, the last first
@@ -102,6 +107,7 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 		a.startWorkers,
 		a.attach,
 		func() error { return a.housekeep(ctx) },
+		func() error { return a.followReloads(ctx) },
 		a.serveMetrics,
 		a.serveAdmin, // last: once it answers, the appliance is ready
 	} {

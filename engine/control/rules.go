@@ -73,8 +73,8 @@ func both(a, b *xdp.Rules) *xdp.Rules {
 			return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 		}),
 		NodePortAddrs: union(a.NodePortAddrs, b.NodePortAddrs, netip.Addr.Compare),
-		NodePorts: union(a.NodePorts, b.NodePorts, comparePorts),
-		SNATAddrs: union(a.SNATAddrs, b.SNATAddrs, netip.Addr.Compare),
+		NodePorts:     union(a.NodePorts, b.NodePorts, comparePorts),
+		SNATAddrs:     union(a.SNATAddrs, b.SNATAddrs, netip.Addr.Compare),
 		SNATPorts: xdp.PortRange{
 			First: min(a.SNATPorts.First, b.SNATPorts.First), Last: max(a.SNATPorts.Last, b.SNATPorts.Last),
 		},
