@@ -200,3 +200,43 @@ func TestReloadWithFaults(t *testing.T) {
 		t.Error("the process has ended")
 	}
 }
+
+// TestTrafficBeforeTheStart: a client that has been sending from one socket since before there was a gateway is served
+// as soon as there is one. Nothing remembers that it was not.
+func TestTrafficBeforeTheStart(t *testing.T) {
+	n := build(t, setup{})
+	n.serveEcho()
+	var conn net.Conn
+	n.check(n.client.Do(func() (err error) { conn, err = net.Dial("udp", cluster4+":7"); return err }))
+	defer conn.Close()
+	ask := func() error {
+		n.check(conn.SetDeadline(time.Now().Add(20 * time.Millisecond)))
+		if _, err := conn.Write([]byte("?")); err != nil {
+			return err // what an earlier datagram was answered with by ICMP
+		}
+		_, err := conn.Read(make([]byte, 64))
+		return err
+	}
+	for range 5 {
+		if ask() == nil {
+			t.Fatal("an answer without a gateway")
+		}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				conn.Write([]byte("?")) // refused or lost until the gateway is ready
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}()
+	n.run(binary(t))
+	close(stop)
+	<-stopped
+	await(t, "the client is served", func() bool { return ask() == nil })
+}
