@@ -64,14 +64,14 @@ func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
 func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction, why reason.Reason) bool {
 	to := flow.Tuple(d.Other()).Reverse()
 	hop, fate := p.hopOf(flow, d, to.Dst)
-	if fate == purge {
-		p.purge(flow)
+	if fate == purge || fate == reset && opens(p.in.TCPFlags) {
+		p.purge(flow) // a SYN has no connection to lose, and its next copy opens one
 		return false
 	}
 	if p.explain != nil {
 		p.explain.flow(flow, d)
 	}
-	if fate == reset && p.in.TCPFlags&packet.TCPRst == 0 {
+	if fate == reset && p.mayBeReset(flow) {
 		p.reset(f, flow, d, &to, hop)
 		return true
 	}

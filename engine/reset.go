@@ -41,6 +41,12 @@ func (p *Pipeline) isIntact(f *xdp.Frame) bool {
 	return packet.VerifyL4(f.Bytes(), p.in) || p.Checksum != nat.Incremental && packet.IsPartial(f.Bytes(), p.in)
 }
 
+// mayBeReset reports whether there is something to reset: a RST resets by itself, and a connection that both ends have
+// finished is only to have its last segments.
+func (p *Pipeline) mayBeReset(flow *conntrack.Flow) bool {
+	return p.in.TCPFlags&packet.TCPRst == 0 && flow.State() != conntrack.TimeWait
+}
+
 // reset ends a connection whose endpoint has left, with a segment that is no RST: its segment is answered with a RST and goes on as a RST, so that both
 // ends know. The answer is exact. The other one is when nothing was lost or overtaken before it; otherwise its
 // receiver asks back with an ACK. The flow stays for that, as one that is closed: whatever else comes in it is answered

@@ -119,6 +119,48 @@ func TestResetAnswersAllThatFollows(t *testing.T) {
 	}
 }
 
+// TestFinishedConnectionIsNotReset: what is left of it are copies of its last segments.
+func TestFinishedConnectionIsNotReset(t *testing.T) {
+	b := newBed(t, resetting(testTopology()))
+	conn := tuple(tcp, client, 40000, webVIP, 80)
+	reply := handshake(b, conn)
+	fin := flags(packet.TCPAck | packet.TCPFin)
+	b.run(0, frame(conn, fin))
+	b.run(1, frame(reply, fin))
+	b.reload(resetting(moved()))
+	front, back := b.run(0, frame(conn, flags(packet.TCPAck), numbers(5000, 9000)))
+	want := segment{reply.Reverse(), packet.TCPAck, 5000, 9000}
+	if got := segmentOf(t, back); got != want || len(front) != 0 {
+		t.Errorf("goes on as %+v, want %+v; %d answers", got, want, len(front))
+	}
+}
+
+// TestRaceForASYN: a worker that still has the services from before has opened the flow that another one is about to open for
+// a copy of the SYN. The copy is lost; the client's next one gets through.
+func TestRaceForASYN(t *testing.T) {
+	b := newBed(t, resetting(testTopology()))
+	conn := tuple(tcp, client, 40000, webVIP, 80)
+	b.run(0, frame(conn))
+	b.reload(resetting(moved()))
+	b.p.begin(b.snap, b.now)
+	flow, d, ok := b.p.Flows.Lookup(&conn)
+	if !ok {
+		t.Fatal("no flow")
+	}
+	f := frame(conn)
+	var in packet.Info
+	packet.Parse(f, &in)
+	b.p.in = &in
+	if b.p.along(&xdp.Frame{Buf: f, End: len(f)}, flow, d, reason.LoadBalancer) {
+		t.Error("a SYN goes on, or is reset, in a flow that has lost its endpoint")
+	}
+	b.p.end()
+	_, back := b.run(0, frame(conn))
+	if got := one(t, back).Tuple.Dst.String(); got != back2 {
+		t.Errorf("goes to %s, want %s", got, back2)
+	}
+}
+
 // TestDrainOrReset covers who is reset and who goes on.
 func TestDrainOrReset(t *testing.T) {
 	for _, tc := range []struct {

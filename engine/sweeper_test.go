@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/config/topology"
+	"sluice/conntrack"
 	"sluice/engine/control"
 	"sluice/nat/reason"
 	"sluice/xdp"
@@ -359,4 +360,37 @@ func TestStaleIsBounded(t *testing.T) {
 	if late != 0 || s.isLate(&tcpReply, b.now) {
 		t.Errorf("%d others are taken for late", late)
 	}
+}
+
+// BenchmarkSweep is a walk over flows that all go on.
+func BenchmarkSweep(b *testing.B) {
+	topo := testTopology()
+	topo.Conntrack.MaxFlows = 1 << 17
+	const flows = 100_000
+	bed := newBed(b, topo)
+	var meta conntrack.Meta
+	for p := range bed.snap.NAT.Ports() {
+		if p.Proto == udp && p.Service.Name == "web" {
+			meta.Service, meta.Backend = p.ID, p.Backends()[0].ID
+		}
+	}
+	bed.p.Flows.Enter(bed.now)
+	for i := range flows {
+		forward := tuple(udp, client, uint16(i), webVIP, 53)
+		forward.Src.Lo += uint64(i >> 16)
+		reply := tuple(udp, back1, 5353, client, uint16(i))
+		reply.Dst = forward.Src
+		if f, _, _ := bed.p.Flows.Insert(&forward, &reply, meta); f == nil {
+			b.Fatal("no room")
+		}
+	}
+	bed.p.Flows.Leave()
+	s := &sweeper{flows: bed.flows, handle: bed.flows.Register(), stale: bed.p.Stale, step: stepTime, now: func() int64 { return bed.now }}
+	for b.Loop() {
+		s.walk(bed.snap, func(time.Duration) bool { return true })
+	}
+	if bed.flows.Stats().Live != flows {
+		b.Fatalf("%d flows left", bed.flows.Stats().Live)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/flows, "ns/flow")
 }

@@ -35,7 +35,9 @@ func (n *network) edit(change func(text string) string, says string) {
 
 // remove takes a backend's IPv4 endpoint out of the file.
 func remove(backend int) func(string) string {
-	return func(text string) string { return strings.Replace(text, endpointText(backend4(backend), backend), "", 1) }
+	return func(text string) string {
+		return strings.Replace(text, endpointText(backend4(backend), backend), "", 1)
+	}
 }
 
 // nameDatagrams answers every datagram on UDP port 7007 of a backend with the number of the backend, and then once more for as
