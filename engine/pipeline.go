@@ -19,7 +19,8 @@ import (
 //	5. rewrite     addresses, ports, TTL, checksums                              (send.go)
 //	6. send        link-layer addresses, one batch per interface                 (send.go)
 //
-// ICMP leaves it after 1 (icmp.go), connections that are reset after 2 (reset.go), what waits for a neighbour after 5 (pending.go), what is nobody's after 3 (punt).
+// ICMP leaves it after 1 (icmp.go), connections that are reset after 2 (reset.go), what is nobody's after 3 (punt), what waits
+// for a neighbour after 5 (pending.go).
 // Every frame ends in exactly one of: sent, held, released; and with at least one reason counted.
 
 // NextHops is where the pipeline learns the way out; fib.Watcher is one.

@@ -49,7 +49,8 @@ func (a *appliance) reload(ctx context.Context) {
 	generation := a.controller.Current().Generation
 	if err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			a.log.Error("reload: the topology is refused; the one from before stays in use", "error", line, "generation", generation)
+			a.log.Error("reload: the topology is refused; the one from before stays in use",
+				"error", line, "generation", generation)
 		}
 		a.reloads.failed.Add(1)
 		return
@@ -66,8 +67,8 @@ func (a *appliance) reload(ctx context.Context) {
 func fixedKeys(a, b *topology.Topology) (errs []error) {
 	for _, k := range append(fixedSettings(a, b), fixedTimeouts(&a.Conntrack.Timeouts, &b.Conntrack.Timeouts)...) {
 		if !reflect.DeepEqual(k.was, k.now) {
-			errs = append(errs, fmt.Errorf("%s: %v is in use, and %v is asked for: it is read at the start only; restart, or set it back",
-				k.name, k.was, k.now))
+			errs = append(errs, fmt.Errorf("%s: %v is in use, and %v is asked for: it is read at the start only; restart, or "+
+				"set it back", k.name, k.was, k.now))
 		}
 	}
 	return errs

@@ -47,11 +47,11 @@ func (p *Pipeline) mayBeReset(flow *conntrack.Flow) bool {
 	return p.in.TCPFlags&packet.TCPRst == 0 && flow.State() != conntrack.TimeWait
 }
 
-// reset ends a connection whose endpoint has left, with a segment that is no RST: its segment is answered with a RST and goes on as a RST, so that both
-// ends know. The answer is exact. The other one is when nothing was lost or overtaken before it; otherwise its
-// receiver asks back with an ACK. The flow stays for that, as one that is closed: whatever else comes in it is answered
-// likewise, until it has been silent for conntrack.timeouts.tcp_close. Since each RST answers a segment of a tracked flow,
-// and is no longer than that, they are not limited in number.
+// reset ends a connection whose endpoint has left: its segment, which is no RST, is answered with one and goes on as one,
+// so that both ends know. The answer is exact. The RST that goes on is when nothing was lost or overtaken before it;
+// otherwise its receiver asks back with an ACK. The flow stays for that, as one that is closed: whatever else comes in it
+// is answered likewise, until it has been silent for conntrack.tcp_close. Since each RST answers a segment of a tracked
+// flow, and is no longer than that, they are not limited in number.
 func (p *Pipeline) reset(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction, to *packet.Tuple, hop *fib.NextHop) {
 	if !p.isIntact(f) {
 		p.drop(f, reason.Malformed)

@@ -262,12 +262,14 @@ func TestRejectWithReset(t *testing.T) {
 	}{
 		{"no endpoints", frame(idle), reason.NoEndpoints, &segment{idle.Reverse(), packet.TCPRst | packet.TCPAck, 0, 2}},
 		{"unknown port", frame(unknown), reason.UnknownPort, &segment{unknown.Reverse(), packet.TCPRst | packet.TCPAck, 0, 2}},
-		{"in the middle", frame(idle, flags(packet.TCPAck), numbers(1, 7)), reason.NoEndpoints, &segment{idle.Reverse(), packet.TCPRst, 7, 0}},
+		{"in the middle", frame(idle, flags(packet.TCPAck), numbers(1, 7)), reason.NoEndpoints,
+			&segment{idle.Reverse(), packet.TCPRst, 7, 0}},
 		{"ipv6", frame(tuple(tcp, client6, 40000, webIP6, 443)), reason.UnknownPort,
 			&segment{tuple(tcp, webIP6, 443, client6, 40000), packet.TCPRst | packet.TCPAck, 0, 2}},
 		{"a RST", frame(idle, flags(packet.TCPRst)), reason.NoEndpoints, nil},
 		{"damaged", damage(frame(idle, payload(4))), reason.NoEndpoints, nil},
-		{"left to the card to complete", partial(frame(idle)), reason.NoEndpoints, &segment{idle.Reverse(), packet.TCPRst | packet.TCPAck, 0, 2}},
+		{"left to the card to complete", partial(frame(idle)), reason.NoEndpoints,
+			&segment{idle.Reverse(), packet.TCPRst | packet.TCPAck, 0, 2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			topo := testTopology()
@@ -347,7 +349,8 @@ func TestRejectWithResetIsTraced(t *testing.T) {
 		topo := testTopology()
 		topo.Gateway.RejectWith = with
 		conn := tuple(tcp, client, 40000, idleIP, 80)
-		r, err := Trace(topo, TraceSpec{From: FromExternal, Src: addrPort(conn.Src, conn.SrcPort), Dst: addrPort(conn.Dst, conn.DstPort), Proto: "tcp"})
+		r, err := Trace(topo, TraceSpec{From: FromExternal, Proto: "tcp", Src: addrPort(conn.Src, conn.SrcPort),
+			Dst: addrPort(conn.Dst, conn.DstPort)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +379,9 @@ func TestResetDoesNotAllocate(t *testing.T) {
 	topo, next := resetting(testTopology()), resetting(moved())
 	topo.Gateway.RejectWith, next.Gateway.RejectWith = "tcp-reset", "tcp-reset"
 	conn := tuple(tcp, client, 40000, webVIP, 80)
-	for name, f := range map[string][]byte{"reset": frame(conn, flags(packet.TCPAck)), "reject": frame(tuple(tcp, client, 40000, idleIP, 80))} {
+	for name, f := range map[string][]byte{
+		"reset": frame(conn, flags(packet.TCPAck)), "reject": frame(tuple(tcp, client, 40000, idleIP, 80)),
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, topo)
 			handshake(b, conn)

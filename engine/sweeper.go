@@ -15,9 +15,9 @@ import (
 // which packets come are judged by their workers too, with the next one. It also finds out which departed backends have no
 // flows left, so that their rules can go.
 //
-// It walks the flow table once for each generation, and while something has departed every forgetEvery. It is inside the table for
-// a block of flows at a time, and rests after each stepTime of work, so that the workers keep their processors and
-// their memory. Changes that come during a walk are dealt with by one more.
+// It walks the flow table once for each generation, and while something has departed every forgetEvery. It is inside the
+// table for a block of flows at a time, and rests after each stepTime of work, so that the workers keep their processors
+// and their memory. Changes that come during a walk are dealt with by one more.
 //
 // Concurrency: notify may be called by any goroutine; all else is for one.
 type sweeper struct {

@@ -131,7 +131,8 @@ func TestHealthPurgesLikeRemoval(t *testing.T) {
 	for port := uint16(40000); len(onFirst) < 2; port++ {
 		for _, tu := range []packet.Tuple{tuple(udp, client, port, webVIP, 53), tuple(tcp, client, port, webVIP, 80)} {
 			_, back := b.run(0, frame(tu))
-			if one(t, back).Tuple.Dst.String() == back1 && !slices.ContainsFunc(onFirst, func(o packet.Tuple) bool { return o.Proto == tu.Proto }) {
+			has := func(o packet.Tuple) bool { return o.Proto == tu.Proto }
+			if one(t, back).Tuple.Dst.String() == back1 && !slices.ContainsFunc(onFirst, has) {
 				onFirst = append(onFirst, tu)
 			}
 		}
@@ -247,7 +248,9 @@ func TestSweeperForgetsDepartedBackends(t *testing.T) {
 func TestSweeperForgetsDepartedAddresses(t *testing.T) {
 	b := newSweepBed(t, testTopology(), control.Options{})
 	replies := map[string]packet.Tuple{}
-	for name, conn := range map[string]packet.Tuple{"vip": tuple(tcp, client, 40000, webVIP, 80), "node port": tuple(tcp, client, 40000, gateway, webNodePort)} {
+	for name, conn := range map[string]packet.Tuple{
+		"vip": tuple(tcp, client, 40000, webVIP, 80), "node port": tuple(tcp, client, 40000, gateway, webNodePort),
+	} {
 		replies[name] = handshake(b.bed, conn)
 	}
 	next := testTopology()
@@ -385,7 +388,8 @@ func BenchmarkSweep(b *testing.B) {
 		}
 	}
 	bed.p.Flows.Leave()
-	s := &sweeper{flows: bed.flows, handle: bed.flows.Register(), stale: bed.p.Stale, step: stepTime, now: func() int64 { return bed.now }}
+	s := &sweeper{flows: bed.flows, handle: bed.flows.Register(), stale: bed.p.Stale, step: stepTime,
+		now: func() int64 { return bed.now }}
 	for b.Loop() {
 		s.walk(bed.snap, func(time.Duration) bool { return true })
 	}

@@ -181,7 +181,8 @@ func TestHealthChangesAreCoalesced(t *testing.T) {
 func TestForget(t *testing.T) {
 	published := 0
 	first, second := "198.18.1.11", "198.18.1.12"
-	c := newController(t, topologyOf(serviceOn("cart", "198.19.0.10", first, second)), control.Options{Published: func() { published++ }})
+	c := newController(t, topologyOf(serviceOn("cart", "198.19.0.10", first, second)),
+		control.Options{Published: func() { published++ }})
 	f := &classifier{c: c}
 	c.Connect(f)
 	backend := func(a string) xdp.Backend { return xdp.Backend{Addr: addrOf(a), Proto: packet.ProtoTCP, Port: 8080} }

@@ -22,13 +22,14 @@ func TestCompare(t *testing.T) {
 		{"nothing", []topology.Service{cart("198.18.1.11")}, []topology.Service{cart("198.18.1.11")}, control.Diff{}},
 		{"order", []topology.Service{cart(), other}, []topology.Service{other, cart()}, control.Diff{}},
 		{"service added", nil, []topology.Service{other}, control.Diff{ServicesAdded: 1, EndpointsAdded: 2}},
-		{"service removed", []topology.Service{other, cart()}, []topology.Service{cart()}, control.Diff{ServicesRemoved: 1, EndpointsRemoved: 2}},
+		{"service removed", []topology.Service{other, cart()}, []topology.Service{cart()},
+			control.Diff{ServicesRemoved: 1, EndpointsRemoved: 2}},
 		{"service changed", []topology.Service{cart("198.18.1.11")}, []topology.Service{moved}, control.Diff{ServicesChanged: 1}},
 		{"endpoint moved", []topology.Service{cart("198.18.1.11", "198.18.1.12")}, []topology.Service{cart("198.18.1.12", "198.18.1.13")},
 			control.Diff{EndpointsAdded: 1, EndpointsRemoved: 1}},
 		{"endpoint changed", []topology.Service{cart("198.18.1.11")}, []topology.Service{draining}, control.Diff{EndpointsChanged: 1}},
-		{"one of two with one address gone", []topology.Service{cart("198.18.1.11", "198.18.1.11")}, []topology.Service{cart("198.18.1.11")},
-			control.Diff{EndpointsRemoved: 1}},
+		{"one of two with one address gone", []topology.Service{cart("198.18.1.11", "198.18.1.11")},
+			[]topology.Service{cart("198.18.1.11")}, control.Diff{EndpointsRemoved: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := control.Compare(&topology.Topology{Services: tc.from}, &topology.Topology{Services: tc.to}); got != tc.want {

@@ -73,9 +73,9 @@ func newCollector(sample func() Sample) *collector {
 		flowLimit:      desc("flows_limit", "Flows that the flow table has room for."),
 		flowPeak:       desc("flows_peak", "Largest number of flows that took up memory at once."),
 		flowEvents:     desc("flow_events_total", "What happened in the flow table.", "event"),
-		purged:         desc("flows_purged_total", "Flows that were purged because their endpoint or service address is gone or does not serve."),
-		reloads:        desc("reloads_total", "Times that the topology was loaded again and taken into use."),
-		reloadFailures: desc("reload_failures_total", "Times that a reload was refused, so that the topology from before stayed in use."),
+		purged:         desc("flows_purged_total", "Flows purged because their endpoint or service address is gone."),
+		reloads:        desc("reloads_total", "Reloads that were taken into use."),
+		reloadFailures: desc("reload_failures_total", "Reloads that were refused: the topology from before stayed in use."),
 		punted:         desc("punted_packets_total", "Packets given back to the kernel.", "result"),
 		endpoints:      desc("endpoints", "Endpoints with a health check, by its result.", "state"),
 	}

@@ -58,12 +58,15 @@ func TestBuildReset(t *testing.T) {
 		{"rst", packet.TCPRst, 0, 0, 0, 0},
 		{"rst and ack", packet.TCPRst | packet.TCPAck, 0, 0, 0, 0},
 	} {
-		for _, family := range []struct{ name, src, dst string }{{"v4", "192.0.2.10", "203.0.113.5"}, {"v6", "2001:db8::1", "2001:db8::2"}} {
+		for _, family := range []struct{ name, src, dst string }{
+			{"v4", "192.0.2.10", "203.0.113.5"}, {"v6", "2001:db8::1", "2001:db8::2"},
+		} {
 			t.Run(tc.name+" "+family.name, func(t *testing.T) {
 				const start = 128
 				tu := resetTuple(family.src, family.dst)
 				buf := make([]byte, 2000)
-				f := packet.Build(buf[start:], &packet.Spec{VLAN: 7, Tuple: tu, TCPFlags: tc.flags, Seq: 1000, Ack: 7000, Payload: make([]byte, tc.data)})
+				f := packet.Build(buf[start:], &packet.Spec{VLAN: 7, Tuple: tu, TCPFlags: tc.flags, Seq: 1000, Ack: 7000,
+					Payload: make([]byte, tc.data)})
 				before := bytes.Clone(buf)
 				var in, out packet.Info
 				packet.Parse(f, &in)
@@ -142,7 +145,8 @@ func TestPassReset(t *testing.T) {
 func FuzzBuildReset(f *testing.F) {
 	tu := resetTuple("192.0.2.10", "203.0.113.5")
 	f.Add(packet.Build(make([]byte, 200), &packet.Spec{Tuple: tu, TCPFlags: packet.TCPSyn}))
-	f.Add(packet.Build(make([]byte, 200), &packet.Spec{Tuple: resetTuple("2001:db8::1", "2001:db8::2"), VLAN: 3, TCPFlags: packet.TCPAck, Payload: []byte("abc")}))
+	f.Add(packet.Build(make([]byte, 200), &packet.Spec{Tuple: resetTuple("2001:db8::1", "2001:db8::2"), VLAN: 3,
+		TCPFlags: packet.TCPAck, Payload: []byte("abc")}))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var in, out packet.Info
 		if packet.Parse(frame, &in) != packet.OK {
