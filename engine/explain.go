@@ -28,6 +28,7 @@ type explanation struct {
 	source   netip.Addr     // what the flow's packets have as source when they leave; invalid when it is kept
 	verdict  nat.Verdict
 	reason   reason.Reason
+	answer   string // what a rejected packet was answered with: as gateway.reject_with spells it
 }
 
 func (e *explanation) step(stage, result, format string, args ...any) {
@@ -133,9 +134,9 @@ func (e *explanation) held(hop *fib.NextHop) {
 func (e *explanation) sent(frame []byte, why reason.Reason) {
 	e.reason = why
 	switch why {
-	case reason.NoEndpoints, reason.UnknownPort, reason.TTLExceeded, reason.TooBig:
-		e.verdict = nat.Reject
-		e.step("answer", "icmp", "%s", why.Text())
+	case reason.NoEndpoints, reason.UnknownPort, reason.EndpointRemoved, reason.TTLExceeded, reason.TooBig:
+		e.verdict, e.answer = nat.Reject, answerOf(frame)
+		e.step("answer", e.answer, "%s", why.Text())
 		return
 	case reason.EchoReply:
 		e.step("answer", "echo reply", "%s", why.Text())
@@ -145,6 +146,15 @@ func (e *explanation) sent(frame []byte, why reason.Reason) {
 		e.step("send", "ok", "%v, TTL %d", out.Tuple, out.TTL)
 	}
 	e.verdict = nat.Forward
+}
+
+// answerOf names what a frame that we send as an answer is.
+func answerOf(frame []byte) string {
+	var out packet.Info
+	if packet.Parse(frame, &out); out.Proto == packet.ProtoTCP {
+		return rejectReset
+	}
+	return "icmp"
 }
 
 func (e *explanation) dropped(why reason.Reason) {

@@ -52,20 +52,28 @@ func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
 	if p.in.Proto != packet.ProtoTCP || !opens(p.in.TCPFlags) {
 		return false
 	}
-	return flow.Reusable(d, p.in.TCPFlags) || d == conntrack.Forward && !p.serves(flow)
+	if d != conntrack.Forward {
+		return false
+	}
+	forward := flow.Tuple(conntrack.Forward)
+	return flow.Reusable(d, p.in.TCPFlags) || !serves(p.snap.NAT, &forward, flow.Meta())
 }
 
 // along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any
 // longer.
 func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction, why reason.Reason) bool {
 	to := flow.Tuple(d.Other()).Reverse()
-	hop, ok := p.hopOf(flow, d, to.Dst)
-	if !ok {
-		p.Flows.Remove(flow)
+	hop, fate := p.hopOf(flow, d, to.Dst)
+	if fate == purge || fate == reset && opens(p.in.TCPFlags) {
+		p.purge(flow) // a SYN has no connection to lose, and its next copy opens one
 		return false
 	}
 	if p.explain != nil {
 		p.explain.flow(flow, d)
+	}
+	if fate == reset && p.mayBeReset(flow) {
+		p.reset(f, flow, d, &to, hop)
+		return true
 	}
 	if !p.mayLeave(f, hop) {
 		return true // the other end never sees it, so that it changes nothing: a RST whose TTL runs out ends no connection
@@ -76,22 +84,26 @@ func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Directi
 }
 
 // hopOf returns the next hop for packets that travel in direction d of a flow, to dst. When services have changed
-// since it was last asked it judges the flow anew; ok is false when the flow must not go on.
-func (p *Pipeline) hopOf(flow *conntrack.Flow, d conntrack.Direction, dst packet.Addr) (hop *fib.NextHop, ok bool) {
+// since it was last asked it judges the flow anew; there is no hop for one that is to be purged.
+func (p *Pipeline) hopOf(flow *conntrack.Flow, d conntrack.Direction, dst packet.Addr) (*fib.NextHop, fate) {
 	word := flow.Scratch(d).Load()
 	if word&^hopMask == p.epoch {
-		return p.hops.At(uint32(word & hopMask)), true
+		return p.hops.At(uint32(word & hopMask)), keep
 	}
-	if !p.mayGoOn(flow) {
-		return nil, false
+	forward := flow.Tuple(conntrack.Forward)
+	fate := judge(p.snap.NAT, &forward, flow.Meta())
+	if fate == purge {
+		return nil, purge
 	}
 	i := p.hops.Find(dst)
-	hop = p.hops.At(i)
-	if hop.State == fib.Ready && i <= hopMask {
-		flow.Scratch(d).Store(p.epoch | uint64(i))
-		return hop, true
+	hop := p.hops.At(i)
+	if hop.State != fib.Ready || i > hopMask {
+		return p.lookup(dst), fate
 	}
-	return p.lookup(dst), true
+	if fate == keep {
+		flow.Scratch(d).Store(p.epoch | uint64(i))
+	}
+	return hop, fate
 }
 
 // lookup finds the next hop of a destination that may be one of a whole network of unresolved ones. It is good until
@@ -99,27 +111,6 @@ func (p *Pipeline) hopOf(flow *conntrack.Flow, d conntrack.Direction, dst packet
 func (p *Pipeline) lookup(dst packet.Addr) *fib.NextHop {
 	p.hop = p.hops.Lookup(dst)
 	return &p.hop
-}
-
-// mayGoOn judges a flow under the current services. TCP flows go on to their backend whatever has become of it, so
-// that it can finish its work; those of other protocols only while it serves, because they have no end of their own
-// and a client that keeps sending would never get to another one.
-func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
-	return flow.Tuple(conntrack.Forward).Proto == packet.ProtoTCP || p.serves(flow)
-}
-
-// serves reports whether the address that a flow was opened to still belongs to its service port, which does not refuse
-// the client by its source ranges, and the flow's backend is one of that port which is up. An endpoint that is published although it is not ready
-// (publish_not_ready_addresses) is Ready without Serving, and gets new flows.
-func (p *Pipeline) serves(flow *conntrack.Flow) bool {
-	m := flow.Meta()
-	b := p.snap.NAT.BackendByID(m.Backend)
-	if b == nil || b.Down || !b.Endpoint.Serving && !b.Endpoint.Ready {
-		return false
-	}
-	forward := flow.Tuple(conntrack.Forward)
-	port := p.snap.NAT.Admits(&forward)
-	return port != nil && port.ID == m.Service
 }
 
 // decide asks the service table about the packet.
@@ -142,6 +133,8 @@ func (p *Pipeline) first(f *xdp.Frame) {
 		p.explain.decided(p.snap.NAT, &d, p.in)
 	}
 	switch {
+	case d.Verdict == nat.Pass && p.Stale.isLate(&p.in.Tuple, p.now):
+		p.drop(f, reason.NoFlow)
 	case d.Verdict == nat.Pass:
 		p.punt(f)
 	case why != reason.Unknown:
@@ -184,7 +177,7 @@ func (p *Pipeline) open(f *xdp.Frame, d *nat.Decision) {
 
 // insert adds the flow of a decision, and finds its source port where the source is rewritten.
 func (p *Pipeline) insert(d *nat.Decision) (*conntrack.Flow, conntrack.Direction, reason.Reason) {
-	meta := conntrack.Meta{Service: d.Port.ID, Backend: d.Backend.ID}
+	meta := metaOf(d)
 	if !d.SNAT {
 		reply := d.Reply(&p.in.Tuple, 0)
 		flow, dir, result := p.Flows.Insert(&p.in.Tuple, &reply, meta)

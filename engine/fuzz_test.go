@@ -24,9 +24,19 @@ func FuzzPipeline(f *testing.F) {
 	f.Add(frame(tuple(udp, back1, 5353, client, 40000), ttl(1)), uint8(1))
 	f.Add(quoteError(router, frame(kept.Reverse()), 28, packet.TooBig, 1400), uint8(2))
 	f.Add(quoteError(router, frame(tuple(udp, client, 40000, back1, 5353)), 1500, packet.TimeExceeded, 0), uint8(3))
-	b := newBed(f, testTopology())
-	b.run(0, frame(kept), frame(tuple(tcp, podClient, 40000, webIP, 80)))
-	f.Fuzz(func(t *testing.T, data []byte, how uint8) { // how: the interface, and whether to put the checksums right
+	conn := tuple(tcp, podClient, 40000, webIP, 80)
+	f.Add(frame(conn, flags(packet.TCPAck), payload(7)), uint8(4))
+	f.Add(frame(tuple(tcp, back1, 8080, podClient, 40000), flags(packet.TCPAck)), uint8(5))
+	f.Add(frame(tuple(tcp, client, 40000, idleIP, 80), func(s *packet.Spec) { s.VLAN = 7 }), uint8(4))
+	plain := newBed(f, testTopology())
+	plain.run(0, frame(kept), frame(conn))
+	resets := resettingBed(f, conn)
+	f.Fuzz(func(t *testing.T, data []byte, how uint8) {
+		// how: the interface, whether to put the checksums right, and whether connections are reset
+		b := plain
+		if how&4 != 0 {
+			b = resets
+		}
 		b.t, b.punted = t, nil
 		if how&2 != 0 {
 			data = repaired(data)
@@ -49,6 +59,16 @@ func FuzzPipeline(f *testing.F) {
 		}
 		b.audit()
 	})
+}
+
+// resettingBed is one that answers TCP with a RST wherever it can, and has a connection whose endpoint has left.
+func resettingBed(f *testing.F, conn packet.Tuple) *bed {
+	topo, next := resetting(testTopology()), resetting(moved())
+	topo.Gateway.RejectWith, next.Gateway.RejectWith = rejectReset, rejectReset
+	b := newBed(f, topo)
+	b.run(0, frame(conn))
+	b.reload(next)
+	return b
 }
 
 // isSound reports whether a frame is a packet whose checksums are right, or are yet to be completed.

@@ -71,9 +71,11 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 		return
 	}
 	inner := flow.Tuple(d.Other())
-	hop, ok := p.hopOf(flow, d, inner.Src)
-	if !ok {
-		p.Flows.Remove(flow)
+	hop, fate := p.hopOf(flow, d, inner.Src)
+	if fate == purge {
+		p.purge(flow)
+	}
+	if fate != keep {
 		p.drop(f, reason.UnrelatedICMP)
 		return
 	}
@@ -107,8 +109,13 @@ func (p *Pipeline) unrelated(f *xdp.Frame, why reason.Reason) {
 	p.punt(f)
 }
 
-// reject answers with port unreachable, from the address that the packet was sent to.
+// reject answers from the address that the packet was sent to: with port unreachable, or a TCP segment with a RST where
+// gateway.reject_with asks for it.
 func (p *Pipeline) reject(f *xdp.Frame, why reason.Reason) {
+	if p.in.Proto == packet.ProtoTCP && p.snap.Topology.Gateway.RejectWith == rejectReset {
+		p.answerReset(f, why)
+		return
+	}
 	p.answerError(f, packet.PortUnreachable, p.in.Tuple.Dst, 0, why)
 }
 

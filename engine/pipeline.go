@@ -19,7 +19,8 @@ import (
 //	5. rewrite     addresses, ports, TTL, checksums                              (send.go)
 //	6. send        link-layer addresses, one batch per interface                 (send.go)
 //
-// ICMP leaves it after 1 (icmp.go), what waits for a neighbour after 5 (pending.go), what is nobody's after 3 (punt).
+// ICMP leaves it after 1 (icmp.go), connections that are reset after 2 (reset.go), what is nobody's after 3 (punt), what waits
+// for a neighbour after 5 (pending.go).
 // Every frame ends in exactly one of: sent, held, released; and with at least one reason counted.
 
 // NextHops is where the pipeline learns the way out; fib.Watcher is one.
@@ -46,6 +47,7 @@ type PipelineConfig struct {
 	Checksum nat.ChecksumMode
 	Counters *Counters
 	PortSeed uint64 // secret seed of the search for source ports
+	Stale    *Stale // shared by all pipelines over one flow table; nil: one of its own
 }
 
 // batchSize is how many frames the pipeline sends at once to one interface.
@@ -74,7 +76,7 @@ type Pipeline struct {
 	tally     tally
 	pending   pending
 	exhausted nat.Exhausted
-	rejects   bucket // ICMP errors that we send
+	rejects   bucket // ICMP errors and RSTs that we send
 	echoes    bucket // echo replies
 	explain   *explanation
 	pods      []bool // by interface: pods are behind it
@@ -92,6 +94,9 @@ func NewPipeline(c PipelineConfig) *Pipeline {
 	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, n), pods: make([]bool, n), done: make([]xdp.Frame, 0, 2*batchSize)}
 	for _, i := range c.Port.Interfaces() {
 		p.macs = append(p.macs, macOf(i.MAC[:]))
+	}
+	if p.Stale == nil {
+		p.Stale = NewStale()
 	}
 	p.rejects, p.echoes = newBucket(repliesPerSecond), newBucket(repliesPerSecond)
 	return p

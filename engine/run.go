@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 type Options struct {
 	Source control.Source
 	Log    *slog.Logger
+	Reload <-chan os.Signal // each receive loads the Source again; nil: never
 }
 
 // Run is the appliance: it attaches to the interfaces of the source's topology and serves until ctx ends, which is no
@@ -43,7 +45,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &appliance{log: o.Log, topology: t, clock: NewClock(), started: time.Now(), cancel: cancel}
+	a := &appliance{log: o.Log, source: o.Source, requests: o.Reload, topology: t, clock: NewClock(), started: time.Now(),
+		cancel: cancel}
 	if err := a.start(ctx, interfaces); err != nil {
 		return errors.Join(err, a.close())
 	}
@@ -58,7 +61,9 @@ func Run(ctx context.Context, o Options) error {
 // appliance is everything that runs.
 type appliance struct {
 	log      *slog.Logger
-	topology *topology.Topology
+	source   control.Source
+	requests <-chan os.Signal   // to reload
+	topology *topology.Topology // of the start; controller has that of now
 	clock    Clock
 	started  time.Time
 	cancel   context.CancelCauseFunc // ends Run, with an error
@@ -67,10 +72,13 @@ type appliance struct {
 	flows      *conntrack.Table
 	health     *health.Monitor
 	controller *control.Controller
+	stale      *Stale
+	sweeper    *sweeper
 	sockets    *xdp.Sockets
 	punt       *punt.Set
 	workers    workers
 	counters   []*Counters // of each worker
+	reloads    reloads
 	attachment *xdp.Attachment
 
 	undo []func() error // what close does, the last first
@@ -100,6 +108,7 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 		a.startWorkers,
 		a.attach,
 		func() error { return a.housekeep(ctx) },
+		func() error { return a.followReloads(ctx) },
 		a.serveMetrics,
 		a.serveAdmin, // last: once it answers, the appliance is ready
 	} {
@@ -139,11 +148,20 @@ func (a *appliance) control(ctx context.Context) (err error) {
 		Down:    a.health.Down,
 		Targets: func(t *topology.Topology) error { return a.health.SetTargets(health.Targets(t)) },
 		Keep:    a.nextHops.Keep,
-		Log:     a.log,
+		Published: func() {
+			if s := a.sweeper; s != nil { // the first generation has nothing to sweep
+				s.notify()
+			}
+		},
+		Log: a.log,
 	})
 	if err != nil {
 		return err
 	}
+	a.stale = NewStale()
+	a.sweeper = newSweeper(a.flows, a.controller, a.stale, a.clock.Now)
+	a.later(func() error { a.sweeper.handle.Close(); return nil })
+	a.background(ctx, a.sweeper.run)
 	a.background(ctx, a.controller.Run)
 	a.background(ctx, a.health.Run)
 	return nil
@@ -203,7 +221,7 @@ func (a *appliance) startWorkers() error {
 			index: i, cpu: cpus[i], port: port, snapshots: a.controller, clock: a.clock, log: a.log,
 			pipeline: NewPipeline(PipelineConfig{
 				Port: port, Flows: handle, NextHops: a.nextHops, Punter: a.punt.Punter(), Checksum: checksum,
-				Counters: counters, PortSeed: seed, Affinity: pins,
+				Counters: counters, PortSeed: seed, Affinity: pins, Stale: a.stale,
 			}),
 		})
 	}

@@ -52,6 +52,9 @@ func (a *appliance) sample() sluicemetrics.Sample {
 		Sockets:    a.socketStats(),
 		Classified: a.classified(),
 		Flows:      a.flows.Stats(),
+		Purged:     a.stale.Purged(),
+		Reloads:    a.reloads.done.Load(),
+		Refused:    a.reloads.failed.Load(),
 	}
 	s.Packets, s.Bytes = a.total()
 	s.Punted, s.PuntFailed = a.punt.Punted()
@@ -83,7 +86,9 @@ func (s status) Stats() admin.Stats {
 		Sockets:    s.socketStats(),
 		Conntrack:  conntrackStatus(s.flows.Stats()),
 		Memory:     memory(),
+		Reloads:    admin.Reloads{Done: s.reloads.done.Load(), Failed: s.reloads.failed.Load()},
 	}
+	out.Conntrack.Purged = s.stale.Purged()
 	out.Unreachable = list(s.nextHops.Current().Failed(s.controller.Current().NAT.BackendAddrs()))
 	packets, bytes := s.total()
 	for r := range reason.Count {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"sluice/config/topology"
 	"sluice/engine"
 	"sluice/engine/admin"
+	"sluice/engine/control"
 	"sluice/xdp/lab"
 	"sluice/xdp/lab/labtest"
 )
@@ -34,6 +36,8 @@ type bed struct {
 	t                   *testing.T
 	client, gw, backend *lab.Host
 	topology            *topology.Topology
+	source              control.Source // nil: topology, for good
+	reload              chan os.Signal
 	admin               *admin.Client
 	cancel              context.CancelFunc
 	ended               chan error
@@ -52,7 +56,7 @@ func newBed(t *testing.T) *bed {
 	labtest.NeedRoot(t)
 	l := lab.New()
 	t.Cleanup(func() { l.Close() })
-	b := &bed{t: t, log: &lab.Buffer{}, ended: make(chan error, 1)}
+	b := &bed{t: t, log: &lab.Buffer{}, ended: make(chan error, 1), reload: make(chan os.Signal)}
 	var err error
 	b.client, err = l.Host("client")
 	b.check(err)
@@ -110,10 +114,11 @@ func (b *bed) run() {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
-	log := slog.New(slog.NewTextHandler(b.log, nil))
-	go func() {
-		b.ended <- b.gw.Do(func() error { return engine.Run(ctx, engine.Options{Source: fixed{t: b.topology}, Log: log}) })
-	}()
+	o := engine.Options{Source: b.source, Log: slog.New(slog.NewTextHandler(b.log, nil)), Reload: b.reload}
+	if o.Source == nil {
+		o.Source = fixed{t: b.topology}
+	}
+	go func() { b.ended <- b.gw.Do(func() error { return engine.Run(ctx, o) }) }()
 	b.t.Cleanup(cancel)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := b.admin.Stats(ctx); err == nil {

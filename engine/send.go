@@ -98,6 +98,11 @@ func (p *Pipeline) send(f *xdp.Frame, iface int, why reason.Reason) {
 	if p.explain != nil {
 		p.explain.sent(f.Bytes(), why)
 	}
+	p.queue(f, iface)
+}
+
+// queue puts a finished frame behind those that leave by an interface.
+func (p *Pipeline) queue(f *xdp.Frame, iface int) {
 	q := &p.out[iface]
 	if q.n == batchSize {
 		p.flushOut(iface)

@@ -21,7 +21,7 @@ type TraceResult struct {
 	Candidates []string  `json:"candidates"` // what the backend was chosen from, sorted
 	SNAT       bool      `json:"snat"`
 	SNATSource string    `json:"snat_source"` // the address that replaced the packet's source
-	Reject     string    `json:"reject"`      // the answer to a rejected packet: "icmp"
+	Reject     string    `json:"reject"`      // the answer to a rejected packet: "icmp" or "tcp-reset"
 	Reason     string    `json:"reason"`      // code of package reason
 	Steps      []Step    `json:"steps"`
 	Skipped    []Skipped `json:"skipped"` // the endpoints of the service that were no candidates
@@ -161,7 +161,7 @@ func (e *explanation) result(t *nat.Table) *TraceResult {
 		r.Skipped = append(r.Skipped, Skipped(s))
 	}
 	if e.verdict == nat.Reject {
-		r.Reject = "icmp"
+		r.Reject = e.answer
 	}
 	if port := e.port(t); port != nil {
 		r.Service = port.String()

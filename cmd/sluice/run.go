@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"sluice/config"
 	"sluice/config/topology"
@@ -25,8 +27,9 @@ func newRun() *cobra.Command {
 		Use:   "run -c FILE|DIR",
 		Short: "Run the appliance (root)",
 		Long: "Run attaches to gateway.interfaces and serves the topology until SIGINT or SIGTERM. The XDP programs end with the\n" +
-			"process, whatever ends it. Packets of the gateway's own processes to service addresses do not pass XDP and are not\n" +
-			"translated yet.",
+			"process, whatever ends it. SIGHUP reads the topology again; with a fault in it, or a change to a key that is\n" +
+			"read at the start only, the one from before stays in use. Packets of the gateway's own processes to service addresses\n" +
+			"do not pass XDP and are not translated yet.",
 		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			level := slog.LevelInfo
@@ -34,7 +37,10 @@ func newRun() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-			return engine.Run(cmd.Context(), engine.Options{Source: fileSource(path), Log: log})
+			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
+			signal.Notify(reload, unix.SIGHUP)
+			defer signal.Stop(reload)
+			return engine.Run(cmd.Context(), engine.Options{Source: fileSource(path), Log: log, Reload: reload})
 		}),
 	}
 	configFlag(cmd, &path)

@@ -33,6 +33,7 @@ type Stats struct {
 	Conntrack  Conntrack           `json:"conntrack"`
 	Punt       Punt                `json:"punt"`
 	Memory     Memory              `json:"memory"`
+	Reloads    Reloads             `json:"reloads"`
 	// Unreachable are backends without a route over an attached interface, or whose next hop did not answer.
 	Unreachable []netip.Addr `json:"unreachable_backends"`
 }
@@ -45,8 +46,15 @@ type Conntrack struct {
 	Inserted uint64 `json:"inserted"`
 	Expired  uint64 `json:"expired"`
 	Removed  uint64 `json:"removed"`
+	Purged   uint64 `json:"purged"`  // flows whose endpoint or service address is gone or does not serve
 	Clashes  uint64 `json:"clashes"` // source ports that were taken already
 	Full     uint64 `json:"full"`    // flows that found no room
+}
+
+// Reloads counts what came of loading the topology again.
+type Reloads struct {
+	Done   uint64 `json:"done"`
+	Failed uint64 `json:"failed"` // the topology from before stayed in use
 }
 
 // Punt is about packets given back to the kernel.

@@ -25,11 +25,12 @@ type Classifier interface {
 
 // Options is what a Controller works with.
 type Options struct {
-	Down     Down                             // nil: all endpoints pass
-	Targets  func(t *topology.Topology) error // told of each new topology, for its health checks; may be nil
-	Keep     func(backends []netip.Addr)      // told of the backends' addresses, to keep their next hops alive; may be nil
-	Interval time.Duration                    // DefaultInterval when 0
-	Log      *slog.Logger
+	Down      Down                             // nil: all endpoints pass
+	Targets   func(t *topology.Topology) error // told of each new topology, for its health checks; may be nil
+	Keep      func(backends []netip.Addr)      // told of the backends' addresses, to keep their next hops alive; may be nil
+	Published func()                           // told that a new generation is in use; must not block; may be nil
+	Interval  time.Duration                    // DefaultInterval when 0
+	Log       *slog.Logger
 }
 
 // Controller owns the current snapshot: it builds the next one when topology or health change, and publishes it.
@@ -133,8 +134,10 @@ func (c *Controller) publish(t *topology.Topology) error {
 		return err
 	}
 	changed := c.classifier != nil && !equal(old.Rules, next.Rules)
+	var grown *xdp.Rules
 	if changed {
-		if err := c.classifier.SetRules(both(old.Rules, next.Rules)); err != nil {
+		grown = both(old.Rules, next.Rules)
+		if err := c.classifier.SetRules(grown); err != nil {
 			return fmt.Errorf("adding rules to the XDP program: %w", err)
 		}
 	}
@@ -142,11 +145,34 @@ func (c *Controller) publish(t *topology.Topology) error {
 	if c.Keep != nil {
 		c.Keep(next.NAT.BackendAddrs())
 	}
-	if changed {
-		if err := c.classifier.SetRules(next.Rules); err != nil {
-			c.Log.Warn("removing old rules from the XDP program failed; their packets take the detour over the gateway's "+
-				"workers until the next change", "error", err)
-		}
+	if changed && !equal(grown, next.Rules) {
+		c.shrink(next.Rules)
+	}
+	if c.Published != nil {
+		c.Published()
 	}
 	return nil
+}
+
+// shrink takes what is not among rules out of the XDP program. The caller holds mu.
+func (c *Controller) shrink(rules *xdp.Rules) {
+	if err := c.classifier.SetRules(rules); err != nil {
+		c.Log.Warn("removing old rules from the XDP program failed; their packets take the detour over the gateway's "+
+			"workers until the next change", "error", err)
+	}
+}
+
+// Forget takes departed service addresses, NodePorts and backends out of the rules: no flow refers to them any longer.
+// What has come back meanwhile stays. The generation does not change.
+func (c *Controller) Forget(gone *xdp.Rules) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.Current().forget(gone)
+	if next == nil {
+		return
+	}
+	c.current.Store(next)
+	if c.classifier != nil {
+		c.shrink(next.Rules)
+	}
 }

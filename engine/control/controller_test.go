@@ -95,6 +95,8 @@ func TestRulesGrowBeforeAndShrinkAfter(t *testing.T) {
 	f := &classifier{c: c}
 	c.Connect(f)
 	next := topologyOf(serviceOn("new", "198.19.0.20", "198.18.1.12"))
+	ranges := append(next.Cluster.ServiceCIDRs, netip.MustParsePrefix("198.19.0.0/17"))
+	next.Cluster.ServiceCIDRs = ranges[1:]
 	if err := c.Apply(next); err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +104,11 @@ func TestRulesGrowBeforeAndShrinkAfter(t *testing.T) {
 		t.Fatalf("%d calls, at generations %v", len(f.got), f.when)
 	}
 	oldAndNew := []netip.Addr{addrOf("198.19.0.10"), addrOf("198.19.0.20")}
-	if !slices.Equal(f.got[0].Services, oldAndNew) || !slices.Equal(f.got[1].Services, oldAndNew[1:]) {
-		t.Errorf("services first %v, then %v", f.got[0].Services, f.got[1].Services)
+	if !slices.Equal(f.got[0].Ranges, ranges) || !slices.Equal(f.got[1].Ranges, ranges[1:]) {
+		t.Errorf("ranges first %v, then %v", f.got[0].Ranges, f.got[1].Ranges)
+	}
+	if !slices.Equal(f.got[0].Services, oldAndNew) || !slices.Equal(f.got[1].Services, oldAndNew) {
+		t.Errorf("services first %v, then %v, want the departed one too: it may have flows", f.got[0].Services, f.got[1].Services)
 	}
 	if n := len(f.got[1].Backends); n != 2 {
 		t.Errorf("%d backends in the rules, want the departed one too: it may have flows", n)
@@ -170,5 +175,89 @@ func TestHealthChangesAreCoalesced(t *testing.T) {
 	}
 	if _, ok := calls.Load("shop/cart:web"); !ok {
 		t.Error("health was not asked about shop/cart:web")
+	}
+}
+
+// TestForget drops the rules of backends that have left, once told that they have no flows, and of no others.
+func TestForget(t *testing.T) {
+	published := 0
+	first, second := "198.18.1.11", "198.18.1.12"
+	c := newController(t, topologyOf(serviceOn("cart", "198.19.0.10", first, second)),
+		control.Options{Published: func() { published++ }})
+	f := &classifier{c: c}
+	c.Connect(f)
+	backend := func(a string) xdp.Backend { return xdp.Backend{Addr: addrOf(a), Proto: packet.ProtoTCP, Port: 8080} }
+	apply := func(endpoints ...string) {
+		t.Helper()
+		if err := c.Apply(topologyOf(serviceOn("cart", "198.19.0.10", endpoints...))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, departed []string, rules ...string) {
+		t.Helper()
+		want := func(list []string) (out []xdp.Backend) {
+			for _, a := range list {
+				out = append(out, backend(a))
+			}
+			return out
+		}
+		s := c.Current()
+		if !slices.Equal(s.Departed.Backends, want(departed)) || !slices.Equal(s.Rules.Backends, want(rules)) {
+			t.Errorf("%s: departed %v, rules %v", what, s.Departed, s.Rules.Backends)
+		}
+		if last := f.got[len(f.got)-1]; !slices.Equal(last.Backends, s.Rules.Backends) {
+			t.Errorf("%s: the XDP program has %v, want %v", what, last.Backends, s.Rules.Backends)
+		}
+	}
+	apply("198.18.1.13")
+	expect("after leaving", []string{first, second}, first, second, "198.18.1.13")
+	apply("198.18.1.13", second)
+	expect("after one has come back", []string{first}, first, second, "198.18.1.13")
+	before := c.Current()
+	c.Forget(&xdp.Rules{Backends: []xdp.Backend{backend(first), backend(second)}})
+	expect("forgotten", nil, second, "198.18.1.13")
+	if len(before.Rules.Backends) != 3 {
+		t.Error("a snapshot that was published has changed")
+	}
+	if g := c.Current().Generation; g != before.Generation || published != 3 {
+		t.Errorf("generation %d, %d times published", g, published)
+	}
+	calls := len(f.got)
+	c.Forget(&xdp.Rules{Backends: []xdp.Backend{backend(second)}})
+	if len(f.got) != calls || c.Current().Rules.Backends[0] != backend(second) {
+		t.Error("forgets a backend that is in use")
+	}
+	apply("198.18.1.13")
+	expect("left again", []string{second}, second, "198.18.1.13")
+}
+
+// TestDepartedAddresses: connections to an address or a NodePort that has been taken away go on, so that their packets must
+// still be ours, until they are said to have ended.
+func TestDepartedAddresses(t *testing.T) {
+	with := func(ports ...uint16) *topology.Topology {
+		s := serviceOn("cart", "198.19.0.10", "198.18.1.11")
+		s.Type, s.LoadBalancerIPs = topology.LoadBalancer, []netip.Addr{addrOf("198.19.200.1")}
+		s.Ports[0].NodePort = ports[0]
+		return topologyOf(s)
+	}
+	c := newController(t, with(30080), control.Options{})
+	if err := c.Apply(with(30081)); err != nil {
+		t.Fatal(err)
+	}
+	port := func(n uint16) xdp.ProtoPort { return xdp.ProtoPort{Proto: packet.ProtoTCP, Port: n} }
+	if s := c.Current(); !slices.Equal(s.Departed.NodePorts, []xdp.ProtoPort{port(30080)}) ||
+		!slices.Equal(s.Rules.NodePorts, []xdp.ProtoPort{port(30080), port(30081)}) {
+		t.Errorf("departed %v, rules %v", s.Departed.NodePorts, s.Rules.NodePorts)
+	}
+	if err := c.Apply(topologyOf()); err != nil {
+		t.Fatal(err)
+	}
+	services := []netip.Addr{addrOf("198.19.0.10"), addrOf("198.19.200.1")}
+	if s := c.Current(); !slices.Equal(s.Departed.Services, services) || !slices.Equal(s.Rules.Services, services) {
+		t.Errorf("departed %v, rules %v", s.Departed.Services, s.Rules.Services)
+	}
+	c.Forget(&xdp.Rules{Services: services[1:], NodePorts: []xdp.ProtoPort{port(30080), port(30081)}})
+	if s := c.Current(); !slices.Equal(s.Rules.Services, services[:1]) || len(s.Rules.NodePorts) != 0 || len(s.Rules.Backends) != 1 {
+		t.Errorf("rules %+v", s.Rules)
 	}
 }

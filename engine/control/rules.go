@@ -28,13 +28,27 @@ func Rules(t *nat.Table) *xdp.Rules {
 	return r
 }
 
-// mergeBackends returns all backends of both, sorted, each once. An endpoint that has left the topology may have flows that
-// go on, and its replies are known by where they come from. It stays in the rules until the process ends; a packet of its
-// that belongs to no flow goes to the kernel by the punt.
-func mergeBackends(old, now []xdp.Backend) []xdp.Backend {
-	return union(old, now, func(a, b xdp.Backend) int {
-		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
-	})
+func compareBackends(a, b xdp.Backend) int {
+	return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
+}
+
+func comparePorts(a, b xdp.ProtoPort) int {
+	return cmp.Or(cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
+}
+
+// without returns the elements of a that are not in b, in their order.
+func without[T comparable](a, b []T) []T {
+	drop := make(map[T]bool, len(b))
+	for _, x := range b {
+		drop[x] = true
+	}
+	var out []T
+	for _, x := range a {
+		if !drop[x] {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // union returns the elements of both, sorted, each once.
@@ -59,13 +73,11 @@ func both(a, b *xdp.Rules) *xdp.Rules {
 			return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 		}),
 		NodePortAddrs: union(a.NodePortAddrs, b.NodePortAddrs, netip.Addr.Compare),
-		NodePorts: union(a.NodePorts, b.NodePorts, func(a, b xdp.ProtoPort) int {
-			return cmp.Or(cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
-		}),
-		SNATAddrs: union(a.SNATAddrs, b.SNATAddrs, netip.Addr.Compare),
+		NodePorts:     union(a.NodePorts, b.NodePorts, comparePorts),
+		SNATAddrs:     union(a.SNATAddrs, b.SNATAddrs, netip.Addr.Compare),
 		SNATPorts: xdp.PortRange{
 			First: min(a.SNATPorts.First, b.SNATPorts.First), Last: max(a.SNATPorts.Last, b.SNATPorts.Last),
 		},
-		Backends: mergeBackends(a.Backends, b.Backends),
+		Backends: union(a.Backends, b.Backends, compareBackends),
 	}
 }

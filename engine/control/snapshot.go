@@ -25,13 +25,46 @@ type Snapshot struct {
 	Topology   *topology.Topology
 	NAT        *nat.Table
 	Rules      *xdp.Rules // what the XDP program redirects to us
+	// Departed are those service addresses, NodePorts and backends among Rules that the topology does not have any longer,
+	// sorted. Flows may go on to them and from them. Controller.Forget takes them out.
+	Departed xdp.Rules
 }
+
+// depart adds to the rules what was among those of the generation before, and is not any longer.
+func (s *Snapshot) depart(before *xdp.Rules) {
+	d, r := &s.Departed, s.Rules
+	d.Services = without(before.Services, r.Services)
+	d.NodePorts = without(before.NodePorts, r.NodePorts)
+	d.Backends = without(before.Backends, r.Backends)
+	r.Services = union(r.Services, d.Services, netip.Addr.Compare)
+	r.NodePorts = union(r.NodePorts, d.NodePorts, comparePorts)
+	r.Backends = union(r.Backends, d.Backends, compareBackends)
+}
+
+// forget returns the same generation without what has departed and is in gone; nil when there is nothing such.
+func (s *Snapshot) forget(gone *xdp.Rules) *Snapshot {
+	next, rules, left := *s, *s.Rules, s.Departed
+	left.Services = without(s.Departed.Services, gone.Services)
+	left.NodePorts = without(s.Departed.NodePorts, gone.NodePorts)
+	left.Backends = without(s.Departed.Backends, gone.Backends)
+	if size(&left) == size(&s.Departed) {
+		return nil
+	}
+	rules.Services = without(s.Rules.Services, without(s.Departed.Services, left.Services))
+	rules.NodePorts = without(s.Rules.NodePorts, without(s.Departed.NodePorts, left.NodePorts))
+	rules.Backends = without(s.Rules.Backends, without(s.Departed.Backends, left.Backends))
+	next.Rules, next.Departed = &rules, left
+	return &next
+}
+
+// size is how many service addresses, NodePorts and backends there are.
+func size(r *xdp.Rules) int { return len(r.Services) + len(r.NodePorts) + len(r.Backends) }
 
 // Down says whether an endpoint fails its health check. service is "namespace/name", port the name of the service port.
 type Down func(service, port string, addr netip.AddrPort) bool
 
 // Build compiles a topology. down may be nil: all endpoints pass. previous is the generation before, or nil; what has not
-// changed is taken over from it, and endpoints that have gone stay in the rules (see mergeBackends).
+// changed is taken over from it, and what has gone stays in the rules (see Snapshot.Departed).
 func Build(t *topology.Topology, down Down, previous *Snapshot) (*Snapshot, error) {
 	o := nat.CompileOptions{Down: down}
 	generation := uint64(1)
@@ -44,7 +77,7 @@ func Build(t *topology.Topology, down Down, previous *Snapshot) (*Snapshot, erro
 	}
 	s := &Snapshot{Generation: generation, Topology: t, NAT: table, Rules: Rules(table)}
 	if previous != nil {
-		s.Rules.Backends = mergeBackends(previous.Rules.Backends, s.Rules.Backends)
+		s.depart(previous.Rules)
 	}
 	return s, nil
 }

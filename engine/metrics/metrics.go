@@ -23,8 +23,11 @@ type Sample struct {
 	Sockets    []xdp.SocketStats
 	Classified []xdp.ClassifyStats
 	Flows      conntrack.Stats
+	Purged     uint64 // flows that were purged because their endpoint does not serve any longer
 	Punted     uint64 // frames that the kernel took back
 	PuntFailed uint64 // frames that it refused
+	Reloads    uint64 // topologies that were loaded again and are or were in use
+	Refused    uint64 // reloads that changed nothing, for a fault
 	Up, Down   int    // endpoints that pass and fail their health checks
 }
 
@@ -50,6 +53,7 @@ type collector struct {
 
 	generation, packets, bytes, socketPackets, socketBytes, socketEvents  *prometheus.Desc
 	classified, flows, flowLimit, flowPeak, flowEvents, punted, endpoints *prometheus.Desc
+	purged, reloads, reloadFailures                                       *prometheus.Desc
 }
 
 func newCollector(sample func() Sample) *collector {
@@ -57,20 +61,23 @@ func newCollector(sample func() Sample) *collector {
 		return prometheus.NewDesc("sluice_"+name, help, labels, nil)
 	}
 	return &collector{
-		sample:        sample,
-		generation:    desc("generation", "Number of the published state of services and health."),
-		packets:       desc("packets_total", "Packets that workers received, by why they met their verdict.", "reason"),
-		bytes:         desc("packet_bytes_total", "Bytes of these packets, Ethernet headers included.", "reason"),
-		socketPackets: desc("socket_packets_total", "Packets through AF_XDP sockets.", "interface", "queue", "direction"),
-		socketBytes:   desc("socket_bytes_total", "Bytes through AF_XDP sockets.", "interface", "queue", "direction"),
-		socketEvents:  desc("socket_events_total", "Events of AF_XDP sockets and their rings.", "interface", "queue", "event"),
-		classified:    desc("classified_packets_total", "Packets that the XDP program saw, by what it did.", "interface", "action"),
-		flows:         desc("flows", "Flows in the flow table."),
-		flowLimit:     desc("flows_limit", "Flows that the flow table has room for."),
-		flowPeak:      desc("flows_peak", "Largest number of flows that took up memory at once."),
-		flowEvents:    desc("flow_events_total", "What happened in the flow table.", "event"),
-		punted:        desc("punted_packets_total", "Packets given back to the kernel.", "result"),
-		endpoints:     desc("endpoints", "Endpoints with a health check, by its result.", "state"),
+		sample:         sample,
+		generation:     desc("generation", "Number of the published state of services and health."),
+		packets:        desc("packets_total", "Packets that workers received, by why they met their verdict.", "reason"),
+		bytes:          desc("packet_bytes_total", "Bytes of these packets, Ethernet headers included.", "reason"),
+		socketPackets:  desc("socket_packets_total", "Packets through AF_XDP sockets.", "interface", "queue", "direction"),
+		socketBytes:    desc("socket_bytes_total", "Bytes through AF_XDP sockets.", "interface", "queue", "direction"),
+		socketEvents:   desc("socket_events_total", "Events of AF_XDP sockets and their rings.", "interface", "queue", "event"),
+		classified:     desc("classified_packets_total", "Packets that the XDP program saw, by what it did.", "interface", "action"),
+		flows:          desc("flows", "Flows in the flow table."),
+		flowLimit:      desc("flows_limit", "Flows that the flow table has room for."),
+		flowPeak:       desc("flows_peak", "Largest number of flows that took up memory at once."),
+		flowEvents:     desc("flow_events_total", "What happened in the flow table.", "event"),
+		purged:         desc("flows_purged_total", "Flows purged because their endpoint or service address is gone."),
+		reloads:        desc("reloads_total", "Reloads that were taken into use."),
+		reloadFailures: desc("reload_failures_total", "Reloads that were refused: the topology from before stayed in use."),
+		punted:         desc("punted_packets_total", "Packets given back to the kernel.", "result"),
+		endpoints:      desc("endpoints", "Endpoints with a health check, by its result.", "state"),
 	}
 }
 
@@ -105,6 +112,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, e := range flowEvents(&s.Flows) {
 		counter(c.flowEvents, e.count, e.name)
 	}
+	counter(c.purged, s.Purged)
+	counter(c.reloads, s.Reloads)
+	counter(c.reloadFailures, s.Refused)
 	counter(c.punted, s.Punted, "taken")
 	counter(c.punted, s.PuntFailed, "refused")
 	gauge(c.endpoints, float64(s.Up), "up")

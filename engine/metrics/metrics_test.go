@@ -30,7 +30,7 @@ func scrape(t *testing.T, s metrics.Sample) string {
 
 func sample() metrics.Sample {
 	s := metrics.Sample{
-		Generation: 7, Punted: 5, PuntFailed: 1, Up: 3, Down: 2,
+		Generation: 7, Purged: 51, Reloads: 52, Refused: 53, Punted: 5, PuntFailed: 1, Up: 3, Down: 2,
 		Sockets:    []xdp.SocketStats{{Interface: "eth0", Queue: 1, RxPackets: 11, TxBytes: 640, TxFull: 4, RxRingFull: 9}},
 		Classified: []xdp.ClassifyStats{{Interface: "eth0", Passed: 21, Redirected: 22, NoSocket: 23}},
 		Flows:      conntrack.Stats{MaxFlows: 1000, Live: 31, Peak: 33, Inserted: 32, Clashes: 6},
@@ -55,6 +55,9 @@ func TestMetrics(t *testing.T) {
 		`sluice_flows_limit 1000`,
 		`sluice_flows_peak 33`,
 		`sluice_flow_events_total{event="clash"} 6`,
+		`sluice_flows_purged_total 51`,
+		`sluice_reloads_total 52`,
+		`sluice_reload_failures_total 53`,
 		`sluice_punted_packets_total{result="taken"} 5`,
 		`sluice_punted_packets_total{result="refused"} 1`,
 		`sluice_endpoints{state="down"} 2`,

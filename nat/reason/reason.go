@@ -23,9 +23,10 @@ const (
 	EchoReply         // answered: ICMP echo request to a service address
 	NeighbourResolved // sent after it waited for its next hop's link-layer address
 
-	// Rejected (ICMP or ICMPv6 port unreachable).
-	NoEndpoints // the service has no usable endpoint anywhere
-	UnknownPort // a service address, but no service on this protocol and port
+	// Rejected (ICMP or ICMPv6 port unreachable, or TCP RST).
+	NoEndpoints     // the service has no usable endpoint anywhere
+	UnknownPort     // a service address, but no service on this protocol and port
+	EndpointRemoved // a segment of a connection whose endpoint has left, and whose service resets such ones
 
 	// Dropped.
 	Malformed           // header lengths or versions that contradict each other
@@ -100,6 +101,8 @@ func describe(r Reason) entry {
 		return entry{"no_endpoints", "the service has no usable endpoint"}
 	case UnknownPort:
 		return entry{"unknown_port", "service address without a service on this protocol and port"}
+	case EndpointRemoved:
+		return entry{"endpoint_removed", "connection to an endpoint that has left, reset at both ends"}
 	case Malformed:
 		return entry{"malformed", "headers that contradict each other"}
 	case Martian:
