@@ -6,8 +6,10 @@
 // served (control), health, metrics and the admin socket. Run puts them together.
 //
 //	pipeline.go, flow.go, icmp.go, send.go, pending.go  the way of a packet
+//	judge.go, reset.go, stale.go, sweeper.go            flows whose endpoint or service has left
 //	worker.go, worker_cpu.go                            threads, polling, sleeping
 //	run.go, run_preflight.go                            starting and stopping
+//	reload.go                                           another topology while running
 //	run_status.go, run_report.go                        what is shown and logged
 //	trace.go, explain.go                                one packet, offline
 package engine
