@@ -209,7 +209,7 @@ func TestJudge(t *testing.T) {
 		}, false, keep, keep},
 		{"source shut out", func(t *topology.Topology) {
 			last(t).SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-		}, false, keep, keep},
+		}, false, purge, keep},
 		{"service gone", func(t *topology.Topology) { t.Services = t.Services[:2] }, false, purge, reset},
 		{"service under another name", func(t *topology.Topology) { last(t).Name = "other" }, false, purge, reset},
 		{"address gone", func(t *topology.Topology) { last(t).LoadBalancerIPs = nil }, false, purge, reset},

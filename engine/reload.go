@@ -92,6 +92,7 @@ func fixedSettings(a, b *topology.Topology) []fixedKey {
 		{"gateway.admin", a.Gateway.Admin, b.Gateway.Admin},
 		{"gateway.metrics", a.Gateway.Metrics, b.Gateway.Metrics},
 		{"gateway.healthz", a.Gateway.Healthz, b.Gateway.Healthz},
+		{"gateway.state_file", a.Gateway.StateFile, b.Gateway.StateFile},
 		{"cluster.node_port_range", a.Cluster.NodePortRange, b.Cluster.NodePortRange},
 		{"conntrack.max_flows", a.Conntrack.MaxFlows, b.Conntrack.MaxFlows},
 		{"conntrack.tcp_liberal", a.Conntrack.TCPLiberal, b.Conntrack.TCPLiberal},
