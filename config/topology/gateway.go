@@ -22,7 +22,7 @@ func (r *resolver) gateway() {
 	}
 	out.Driver, out.XDPMode, out.Checksum, out.Queues = in.Driver, in.XDPMode, in.Checksum, in.Queues
 	out.PodCIDRs = r.prefixes("gateway.pod_cidrs", in.PodCIDRs)
-	out.MasqueradeAll = in.MasqueradeAll
+	out.MasqueradeAll, out.StateFile = in.MasqueradeAll, in.StateFile
 	r.snat()
 	r.nodePortAddresses()
 	r.listeners()
