@@ -99,7 +99,11 @@ func reportService(s *topology.Service) ServiceReport {
 	for _, p := range s.Ports {
 		out.Ports = append(out.Ports, PortReport{p.Name, p.Protocol, p.Port, p.TargetPort, p.NodePort})
 		for _, e := range s.Endpoints {
-			out.Endpoints = append(out.Endpoints, EndpointReport{e.Address, p.Name, e.Ports[p.Name],
+			number, serves := e.Ports[p.Name]
+			if !serves {
+				continue
+			}
+			out.Endpoints = append(out.Endpoints, EndpointReport{e.Address, p.Name, number,
 				e.Ready, e.Serving, e.Terminating, e.Node, e.Zone, e.Hostname, e.Weight,
 				append([]string{}, e.ForZones...), append([]string{}, e.ForNodes...)})
 		}

@@ -199,9 +199,9 @@ func TestSharedNodePorts(t *testing.T) {
 		return func(s *ServiceInput) { s.Type, s.Ports = "NodePort", list }
 	}
 	in := input("10.96.0.0/16")
-	addService(in, "dns", ports(PortInput{"u", "UDP", 53, 0, 0}, PortInput{"t", "TCP", 53, 0, 0}))
-	addService(in, "asked", ports(PortInput{"u", "UDP", 53, 0, 0}, PortInput{"t", "TCP", 53, 0, 30053}))
-	addService(in, "clash", ports(PortInput{"a", "TCP", 80, 0, 30080}, PortInput{"b", "UDP", 80, 0, 0}, PortInput{"c", "UDP", 81, 0, 30080}))
+	addService(in, "dns", ports(PortInput{"u", "UDP", 53, nil, 0}, PortInput{"t", "TCP", 53, nil, 0}))
+	addService(in, "asked", ports(PortInput{"u", "UDP", 53, nil, 0}, PortInput{"t", "TCP", 53, nil, 30053}))
+	addService(in, "clash", ports(PortInput{"a", "TCP", 80, nil, 30080}, PortInput{"b", "UDP", 80, nil, 0}, PortInput{"c", "UDP", 81, nil, 30080}))
 	top := resolve(t, in)
 	if p := find(t, top, "dns").Ports; p[0].NodePort == 0 || p[0].NodePort != p[1].NodePort {
 		t.Errorf("dns has %+v", p)
