@@ -218,7 +218,7 @@ func (r *resolver) freeNumber(n uint16) bool {
 // that of the first service range.
 func (r *resolver) primaryFamily(s serviceAt) bool {
 	for _, a := range r.kept[s.out.Key()].ClusterIPs {
-		if r.isHost(a) {
+		if slices.ContainsFunc(r.out.Cluster.ServiceCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() }) {
 			return a.Is4()
 		}
 	}
