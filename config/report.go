@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,14 +37,16 @@ type ServiceReport struct {
 	Hints               HintsReport          `json:"hints"`
 }
 
-// SliceReport is one EndpointSlice of a service; endpoints are not packed into slices yet.
+// SliceReport is one EndpointSlice of a service.
 type SliceReport struct {
-	Name      string   `json:"name"`
-	Family    string   `json:"family"`
-	Endpoints []string `json:"endpoints"`
+	Name      string            `json:"name"`
+	Family    string            `json:"family"`
+	Ports     map[string]uint16 `json:"ports"` // by service port name
+	Endpoints []string          `json:"endpoints"`
+	Ready     int               `json:"ready"` // how many of the endpoints are
 }
 
-// HintsReport says how topology hints were computed; both are empty when no hints are asked for.
+// HintsReport says how topology hints were computed: see topology.HintsStatus.
 type HintsReport struct {
 	Mode   string `json:"mode"`
 	Reason string `json:"reason"`
@@ -108,10 +111,29 @@ func reportService(s *topology.Service) ServiceReport {
 				append([]string{}, e.ForZones...), append([]string{}, e.ForNodes...)})
 		}
 	}
+	out.Slices, out.Hints = reportSlices(s), HintsReport{s.Hints.Mode, s.Hints.Reason}
 	slices.SortStableFunc(out.Endpoints, func(a, b EndpointReport) int {
 		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.PortName, b.PortName))
 	})
 	return out
+}
+
+func reportSlices(s *topology.Service) []SliceReport {
+	list := []SliceReport{}
+	for _, l := range s.Slices {
+		r := SliceReport{Name: l.Name, Family: l.Family, Ports: l.Ports, Endpoints: []string{}}
+		if r.Ports == nil {
+			r.Ports = map[string]uint16{}
+		}
+		for _, i := range l.Endpoints {
+			r.Endpoints = append(r.Endpoints, s.Endpoints[i].Address.String())
+			if s.Endpoints[i].Ready {
+				r.Ready++
+			}
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 // JSON writes the report for programs.
@@ -124,11 +146,7 @@ func (r *Report) JSON(w io.Writer) error {
 // Text writes the report for people: a table of services, or the faults.
 func (r *Report) Text(w io.Writer) error {
 	if !r.OK {
-		for _, f := range r.Errors {
-			fmt.Fprintln(w, f)
-		}
-		_, err := fmt.Fprintf(w, "\n%s\n", plural(len(r.Errors), "fault"))
-		return err
+		return r.faults(w)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SERVICE\tTYPE\tCLUSTER-IP\tEXTERNAL\tPORTS\tENDPOINTS")
@@ -141,6 +159,46 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s, no faults\n", plural(len(r.Services), "service"))
 	return err
+}
+
+// faults writes the faults, one a line.
+func (r *Report) faults(w io.Writer) error {
+	for _, f := range r.Errors {
+		fmt.Fprintln(w, f)
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", plural(len(r.Errors), "fault"))
+	return err
+}
+
+// SlicesText writes for people which slices the services have, and their topology hints; or the faults.
+func (r *Report) SlicesText(w io.Writer) error {
+	if !r.OK {
+		return r.faults(w)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SERVICE\tSLICE\tFAMILY\tPORTS\tENDPOINTS\tREADY")
+	for _, s := range r.Services {
+		for _, l := range s.Slices {
+			fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\t%d\t%d\n", s.Namespace, s.Name, l.Name, l.Family, dash(l.ports()), len(l.Endpoints), l.Ready)
+		}
+	}
+	fmt.Fprintln(t, "\nSERVICE\tHINTS\tREASON")
+	for _, s := range r.Services {
+		fmt.Fprintf(t, "%s/%s\t%s\t%s\n", s.Namespace, s.Name, s.Hints.Mode, cmp.Or(s.Hints.Reason, "-"))
+	}
+	return t.Flush()
+}
+
+// ports lists the ports of a slice by name; the port without a name by its number alone.
+func (l *SliceReport) ports() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(l.Ports)) {
+		number := fmt.Sprint(l.Ports[name])
+		if name != "" {
+			number = name + "=" + number
+		}
+		out = append(out, number)
+	}
+	return out
 }
 
 // external lists the addresses that are reached from outside, or the external name.

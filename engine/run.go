@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &appliance{log: o.Log, topology: t, clock: NewClock(), started: time.Now(), cancel: cancel}
+	a := &appliance{log: o.Log, source: o.Source, topology: t, clock: NewClock(), started: time.Now(), cancel: cancel}
 	if err := a.start(ctx, interfaces); err != nil {
 		return errors.Join(err, a.close())
 	}
@@ -58,6 +58,7 @@ func Run(ctx context.Context, o Options) error {
 // appliance is everything that runs.
 type appliance struct {
 	log      *slog.Logger
+	source   control.Source
 	topology *topology.Topology
 	clock    Clock
 	started  time.Time
@@ -98,6 +99,7 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 		func() error { return a.control(ctx) },
 		a.openSockets,
 		a.startWorkers,
+		a.remember, // before anybody sees an address that was allocated
 		a.attach,
 		func() error { return a.housekeep(ctx) },
 		a.serveMetrics,
@@ -108,6 +110,16 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 		}
 	}
 	a.logReady()
+	return nil
+}
+
+// remember tells the source that its topology is in use. That it cannot be remembered is no reason not to serve.
+func (a *appliance) remember() error {
+	if k, ok := a.source.(control.Keeper); ok {
+		if err := k.Accepted(a.topology); err != nil {
+			a.log.Error(err.Error())
+		}
+	}
 	return nil
 }
 

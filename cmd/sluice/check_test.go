@@ -19,7 +19,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 	report := config.NewReport(top, nil)
 	report.Errors = config.Faults{{File: "f", Line: 1}}
-	report.Services[0].Slices = append(report.Services[0].Slices, config.SliceReport{Endpoints: []string{}})
+	report.Services[0].Slices = append(report.Services[0].Slices, config.SliceReport{Ports: map[string]uint16{}, Endpoints: []string{}})
 	var b bytes.Buffer
 	if err := report.JSON(&b); err != nil {
 		t.Fatal(err)
@@ -36,10 +36,11 @@ func TestCheckJSON(t *testing.T) {
 		"services":           "namespace name type cluster_ips external_ips load_balancer_ips health_check_node_port ports endpoints slices hints",
 		"services.ports":     "name protocol port target_port node_port",
 		"services.endpoints": "address port_name port ready serving terminating node zone hostname weight for_zones for_nodes",
-		"services.slices":    "name family endpoints",
+		"services.slices":    "name family ports endpoints ready",
 		"services.hints":     "mode reason",
 	} {
-		delete(got[path], "external_name") // of services of that type, besides what is promised
+		delete(got, "services.slices.ports") // its keys are the names of ports
+		delete(got[path], "external_name")   // of services of that type, besides what is promised
 		have, want := slices.Sorted(maps.Keys(got[path])), slices.Sorted(slices.Values(strings.Fields(want)))
 		if !slices.Equal(have, want) {
 			t.Errorf("%q has %v, want %v", path, have, want)
