@@ -2,14 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"sluice/config"
-	"sluice/config/topology"
 )
 
 func newCheck() *cobra.Command {
@@ -26,11 +22,7 @@ func newCheck() *cobra.Command {
 			"  sluice check -c web.toml --state /var/lib/sluice/allocations.json --slices",
 		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
-			previous, err := readState(cmd.ErrOrStderr(), statePath)
-			if err != nil {
-				return err
-			}
-			t, err := config.LoadAfter(path, previous)
+			t, err := loadAfter(cmd, path, statePath)
 			var faults config.Faults
 			if err != nil && !errors.As(err, &faults) {
 				return err
@@ -54,21 +46,6 @@ func newCheck() *cobra.Command {
 	configFlag(cmd, &path)
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&asSlices, "slices", false, "print the EndpointSlices and topology hints of each service")
-	cmd.Flags().StringVar(&statePath, "state", "", "state file from which services keep what they had")
+	stateFlag(cmd, &statePath)
 	return cmd
-}
-
-// readState reads the state file at path, "" for none. One that cannot be used is no reason not to check, and is said on w.
-func readState(w io.Writer, path string) (*topology.State, error) {
-	if path == "" {
-		return nil, nil
-	}
-	state, err := config.ReadState(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err != nil {
-		fmt.Fprintf(w, "sluice: %v\n", err)
-	}
-	return state, nil
 }

@@ -25,7 +25,9 @@ func TestFileSourceKeeps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	source := func() *fileSource { return &fileSource{path: file, log: slog.New(slog.NewTextHandler(io.Discard, nil))} }
+	source := func() *fileSource {
+		return &fileSource{path: file, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	}
 	load := func(f *fileSource) (*topology.Topology, string) {
 		t.Helper()
 		top, err := f.Load(context.Background())

@@ -93,12 +93,13 @@ func (p *packer) packFamily(family string) (problem string) {
 	return problem
 }
 
-// sliceSize is the most endpoints that a slice gets, 100 by default (kube-controller-manager's --max-endpoints-per-slice).
+// sliceSize is the most endpoints that a slice gets, 100 by default (kube-controller-manager's --max-endpoints-per-slice), 1000 at
+// most (Kubernetes' discovery API).
 func (r *resolver) sliceSize() int {
 	if r.out.Cluster.SliceSize <= 0 {
 		return 100
 	}
-	return r.out.Cluster.SliceSize
+	return min(r.out.Cluster.SliceSize, 1000)
 }
 
 // newName returns a name that no slice of the service has had.
@@ -166,7 +167,7 @@ func (p *packer) publish(family string, packs []*pack) {
 		s := Slice{Name: q.name, Family: family, Ports: map[string]uint16{}}
 		kept := SliceState{Name: q.name, Family: family, Ports: q.ports}
 		for i, e := range q.endpoints {
-			if i < mirrorLimit { // the API's limit for packed ones too
+			if i < mirrorLimit { // packed ones never have more
 				s.Endpoints = append(s.Endpoints, index[e])
 			}
 			kept.Endpoints = append(kept.Endpoints, *e)
