@@ -79,6 +79,7 @@ driver = %q
 xdp_mode = %q
 pod_cidrs = [%q]
 admin = "unix:%s"
+state_file = ""
 
 [cluster]
 service_cidrs = ["198.19.64.0/24"]

@@ -32,7 +32,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		l := newLoader()
 		l.file("f.toml", text)
-		top, err := l.resolve()
+		top, _, err := l.resolve(nil)
 		if (top == nil) == (err == nil) {
 			t.Fatalf("topology %v, error %v", top, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -55,6 +56,37 @@ func (f Faults) Error() string {
 // Load reads a file, or all *.toml files of a directory in the order of their names as if they were one, and resolves the
 // topology. An error is of type Faults unless the files could not be read.
 func Load(path string) (*topology.Topology, error) {
+	return LoadAfter(path, nil)
+}
+
+// LoadAfter is Load for a topology whose services keep what they have in previous, which may be nil.
+func LoadAfter(path string, previous *topology.State) (*topology.Topology, error) {
+	l, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	t, _, err := l.resolve(previous)
+	return t, err
+}
+
+// LoadFrom is LoadAfter that also returns what is to be remembered of the new topology. With a previous of nil, it is read from
+// the topology's gateway.state_file, if there is one; a file that cannot be used is told to unusable, and counts as not there.
+func LoadFrom(path string, previous *topology.State, unusable func(error)) (*topology.Topology, *topology.State, error) {
+	l, err := read(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if file := l.input.Gateway.StateFile; previous == nil && file != "" {
+		previous, err = ReadState(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			unusable(err)
+		}
+	}
+	return l.resolve(previous)
+}
+
+// read reads the file or the directory at path.
+func read(path string) (*loader, error) {
 	files, err := list(path)
 	if err != nil {
 		return nil, err
@@ -67,7 +99,7 @@ func Load(path string) (*topology.Topology, error) {
 		}
 		l.file(f, string(text))
 	}
-	return l.resolve()
+	return l, nil
 }
 
 // list returns the files at path.
@@ -184,14 +216,15 @@ func lineOf(lines map[string]int, path string) int {
 	return 1
 }
 
-// resolve turns what has been read into a topology.
-func (l *loader) resolve() (*topology.Topology, error) {
+// resolve turns what has been read into a topology that follows previous, which may be nil.
+func (l *loader) resolve(previous *topology.State) (*topology.Topology, *topology.State, error) {
 	var out *topology.Topology
+	var state *topology.State
 	// With a file that could not be read as TOML, all that refers to what it holds would be faults too.
 	if len(l.sources) > 0 && !l.broken {
 		var faults []topology.Fault
 		unread := l.faults
-		out, faults = topology.Resolve(l.input)
+		out, state, faults = topology.ResolveFrom(l.input, previous)
 		for _, f := range faults {
 			s, local := l.locate(f.Path)
 			f.Path = local
@@ -199,13 +232,13 @@ func (l *loader) resolve() (*topology.Topology, error) {
 		}
 	}
 	if len(l.faults) == 0 {
-		return out, nil
+		return out, state, nil
 	}
 	slices.SortStableFunc(l.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key),
 			cmp.Compare(a.Message, b.Message))
 	})
-	return nil, l.faults
+	return nil, nil, l.faults
 }
 
 // addOnce adds a fault unless the key has one already, or is at or below one that could not be read: to the resolver its value

@@ -49,11 +49,12 @@ type ServiceReport struct {
 type SliceReport struct {
 	Name      string            `json:"name"`
 	Family    string            `json:"family"`
-	Ports     map[string]uint16 `json:"ports"`     // by name of the service port
-	Endpoints []string          `json:"endpoints"` // addresses, in the order of the slice
+	Ports     map[string]uint16 `json:"ports"` // by service port name
+	Endpoints []string          `json:"endpoints"`
+	Ready     int               `json:"ready"` // how many of the endpoints are
 }
 
-// HintsReport says how topology hints were computed, and if a service asks for them and has none, why.
+// HintsReport says how topology hints were computed: see topology.HintsStatus.
 type HintsReport struct {
 	Mode   string `json:"mode"`
 	Reason string `json:"reason"`
@@ -149,16 +150,19 @@ func reportEndpoints(s *topology.Service) []EndpointReport {
 }
 
 func reportSlices(s *topology.Service) []SliceReport {
-	out := []SliceReport{}
-	for _, sl := range s.Slices {
-		r := SliceReport{Name: sl.Name, Family: sl.Family, Ports: map[string]uint16{}, Endpoints: []string{}}
-		maps.Copy(r.Ports, sl.Ports)
-		for _, i := range sl.Endpoints {
+	list := []SliceReport{}
+	for _, l := range s.Slices {
+		r := SliceReport{Name: l.Name, Family: l.Family, Ports: map[string]uint16{}, Endpoints: []string{}}
+		maps.Copy(r.Ports, l.Ports)
+		for _, i := range l.Endpoints {
 			r.Endpoints = append(r.Endpoints, s.Endpoints[i].Address.String())
+			if s.Endpoints[i].Ready {
+				r.Ready++
+			}
 		}
-		out = append(out, r)
+		list = append(list, r)
 	}
-	return out
+	return list
 }
 
 // settings lists what of a service is not as by default: policies, affinity, preferences and the health check port.
@@ -205,11 +209,7 @@ func (r *Report) JSON(w io.Writer) error {
 // Text writes the report for people: a table of services, or the faults.
 func (r *Report) Text(w io.Writer) error {
 	if !r.OK {
-		for _, f := range r.Errors {
-			fmt.Fprintln(w, f)
-		}
-		_, err := fmt.Fprintf(w, "\n%s\n", plural(len(r.Errors), "fault"))
-		return err
+		return r.faults(w)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SERVICE\tTYPE\tCLUSTER-IP\tEXTERNAL\tPORTS\tENDPOINTS\tSETTINGS")
@@ -222,6 +222,46 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s, no faults\n", plural(len(r.Services), "service"))
 	return err
+}
+
+// faults writes the faults, one a line.
+func (r *Report) faults(w io.Writer) error {
+	for _, f := range r.Errors {
+		fmt.Fprintln(w, f)
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", plural(len(r.Errors), "fault"))
+	return err
+}
+
+// SlicesText writes for people which slices the services have, and their topology hints; or the faults.
+func (r *Report) SlicesText(w io.Writer) error {
+	if !r.OK {
+		return r.faults(w)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SERVICE\tSLICE\tFAMILY\tPORTS\tENDPOINTS\tREADY")
+	for _, s := range r.Services {
+		for _, l := range s.Slices {
+			fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\t%d\t%d\n", s.Namespace, s.Name, l.Name, l.Family, dash(l.ports()), len(l.Endpoints), l.Ready)
+		}
+	}
+	fmt.Fprintln(t, "\nSERVICE\tHINTS\tREASON")
+	for _, s := range r.Services {
+		fmt.Fprintf(t, "%s/%s\t%s\t%s\n", s.Namespace, s.Name, s.Hints.Mode, cmp.Or(s.Hints.Reason, "-"))
+	}
+	return t.Flush()
+}
+
+// ports lists the ports of a slice by name; the port without a name by its number alone.
+func (l *SliceReport) ports() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(l.Ports)) {
+		number := fmt.Sprint(l.Ports[name])
+		if name != "" {
+			number = name + "=" + number
+		}
+		out = append(out, number)
+	}
+	return out
 }
 
 // external lists the addresses that are reached from outside, or the external name.

@@ -75,8 +75,8 @@ func TestReportJSON(t *testing.T) {
 		"load_balancer_hostnames":  []any{"lb.example.org"},
 		"hints":                    object{"mode": "none", "reason": "node without zone or CPU"},
 		"slices": []any{
-			object{"name": "cart-1", "family": "IPv4", "ports": object{"web": 8080.0}, "endpoints": []any{"10.64.0.12"}},
-			object{"name": "cart-2", "family": "IPv4", "ports": object{"web": 9090.0, "dns": 5353.0}, "endpoints": []any{"10.64.0.11"}},
+			object{"name": "cart-1", "family": "IPv4", "ports": object{"web": 8080.0}, "endpoints": []any{"10.64.0.12"}, "ready": 1.0},
+			object{"name": "cart-2", "family": "IPv4", "ports": object{"web": 9090.0, "dns": 5353.0}, "endpoints": []any{"10.64.0.11"}, "ready": 1.0},
 		},
 		"ports": []any{
 			object{"name": "web", "protocol": "TCP", "port": 80.0, "target_port": "http", "node_port": 0.0},

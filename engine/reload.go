@@ -55,6 +55,7 @@ func (a *appliance) reload(ctx context.Context) {
 		a.reloads.failed.Add(1)
 		return
 	}
+	a.remember(next)
 	d := control.Compare(before, next)
 	a.log.Info("reloaded", "generation", generation, "services", len(next.Services),
 		"services_added", d.ServicesAdded, "services_removed", d.ServicesRemoved, "services_changed", d.ServicesChanged,

@@ -106,6 +106,7 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 		func() error { return a.control(ctx) },
 		a.openSockets,
 		a.startWorkers,
+		func() error { a.remember(a.topology); return nil }, // before anybody sees an address that was allocated
 		a.attach,
 		func() error { return a.housekeep(ctx) },
 		func() error { return a.followReloads(ctx) },
@@ -118,6 +119,17 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 	}
 	a.logReady()
 	return nil
+}
+
+// remember tells the source that a topology is in use. That it cannot be remembered is no reason not to serve.
+func (a *appliance) remember(t *topology.Topology) {
+	k, ok := a.source.(control.Keeper)
+	if !ok {
+		return
+	}
+	if err := k.Accepted(t); err != nil {
+		a.log.Error(err.Error())
+	}
 }
 
 func (a *appliance) watchNextHops(interfaces []int) (err error) {

@@ -9,24 +9,30 @@ import (
 )
 
 func newCheck() *cobra.Command {
-	var path string
-	var asJSON bool
+	var path, statePath string
+	var asJSON, asSlices bool
 	cmd := &cobra.Command{
 		Use:   "check -c FILE|DIR",
 		Short: "Validate a topology and print what it resolves to, or every fault",
 		Long: "Check prints one line for each service: its addresses, its ports as port:node_port/protocol, how many of its\n" +
-			"endpoints are ready, and what of its policies, affinity and health check port is not as by default. Of a topology with faults it prints each as file:line: key: what is\n" +
-			"wrong, and exits with 1.",
-		Example: "  sluice check -c web.toml\n  sluice check -c /etc/sluice --json",
-		Args:    noArgs,
+			"endpoints are ready, and what of its policies, affinity and health check port is not as by default. Of a topology\n" +
+			"with faults it prints each as file:line: key: what is wrong, and exits with 1. What a topology gets without asking\n" +
+			"for it is what it gets without anything remembered, unless --state names the file that \"run\" keeps. Check never\n" +
+			"writes it.",
+		Example: "  sluice check -c web.toml\n  sluice check -c /etc/sluice --json\n" +
+			"  sluice check -c web.toml --state /var/lib/sluice/allocations.json --slices",
+		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
-			t, err := config.Load(path)
+			t, err := loadAfter(cmd, path, statePath)
 			var faults config.Faults
 			if err != nil && !errors.As(err, &faults) {
 				return err
 			}
 			report, print := config.NewReport(t, faults), (*config.Report).Text
-			if asJSON {
+			if asSlices {
+				print = (*config.Report).SlicesText
+			}
+			if asJSON { // which has the slices anyway
 				print = (*config.Report).JSON
 			}
 			if err := print(report, cmd.OutOrStdout()); err != nil {
@@ -40,5 +46,7 @@ func newCheck() *cobra.Command {
 	}
 	configFlag(cmd, &path)
 	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&asSlices, "slices", false, "print the EndpointSlices and topology hints of each service")
+	stateFlag(cmd, &statePath)
 	return cmd
 }

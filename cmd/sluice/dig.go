@@ -11,7 +11,6 @@ import (
 	mdns "github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
-	"sluice/config"
 	"sluice/config/topology"
 	"sluice/dns"
 	"sluice/dns/zone"
@@ -23,7 +22,7 @@ func compileZones(t *topology.Topology) (*zone.Zones, error) {
 }
 
 func newDig() *cobra.Command {
-	var path string
+	var path, statePath string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "dig -c FILE|DIR NAME [TYPE]",
@@ -42,7 +41,7 @@ func newDig() *cobra.Command {
 			if err := notAnAddress(args[0]); err != nil {
 				return err
 			}
-			t, err := config.Load(path)
+			t, err := loadAfter(cmd, path, statePath)
 			if err != nil {
 				return err
 			}
@@ -61,6 +60,7 @@ func newDig() *cobra.Command {
 		}),
 	}
 	configFlag(cmd, &path)
+	stateFlag(cmd, &statePath)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

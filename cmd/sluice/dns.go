@@ -20,7 +20,8 @@ func newDNS() *cobra.Command {
 		Use:   "dns -c FILE|DIR --listen ADDR:PORT",
 		Short: "Run only the DNS server, on ordinary UDP and TCP sockets",
 		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. It forwards nothing: other names are REFUSED. Ports\n" +
-			"below 1024 need root or CAP_NET_BIND_SERVICE.",
+			"below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that 'sluice run' has allocated are read from\n" +
+			"gateway.state_file, once, when it starts.",
 		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353",
 		Args:    noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
@@ -28,7 +29,9 @@ func newDNS() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := config.Load(path)
+			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+			// The addresses to answer with are those of the gateway, which keeps what it has allocated.
+			t, _, err := config.LoadFrom(path, nil, func(err error) { log.Error(err.Error()) })
 			if err != nil {
 				return err
 			}
@@ -36,7 +39,7 @@ func newDNS() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			servers, err := openServers(addrs, zones, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+			servers, err := openServers(addrs, zones, log)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -14,11 +15,43 @@ import (
 	"sluice/engine"
 )
 
-// fileSource is the topology in a file or a directory.
-type fileSource string
+// fileSource is the topology in a file or a directory. It keeps what services were allocated from one topology to the next, and
+// in gateway.state_file over restarts.
+type fileSource struct {
+	path string
+	log  *slog.Logger
+
+	mu       sync.Mutex
+	accepted *topology.State    // of the topology in use; nil: of none yet
+	topology *topology.Topology // that was loaded last
+	state    *topology.State    // of topology
+}
 
 // Load implements control.Source.
-func (f fileSource) Load(context.Context) (*topology.Topology, error) { return config.Load(string(f)) }
+func (f *fileSource) Load(context.Context) (*topology.Topology, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t, state, err := config.LoadFrom(f.path, f.accepted, func(err error) { f.log.Error(err.Error()) })
+	if err != nil {
+		return nil, err
+	}
+	f.topology, f.state = t, state
+	return t, nil
+}
+
+// Accepted implements control.Keeper.
+func (f *fileSource) Accepted(t *topology.Topology) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t != f.topology {
+		return nil // another has been loaded since
+	}
+	f.accepted = f.state
+	if t.Gateway.StateFile == "" {
+		return nil
+	}
+	return config.WriteState(t.Gateway.StateFile, f.state)
+}
 
 func newRun() *cobra.Command {
 	var path string
@@ -40,7 +73,8 @@ func newRun() *cobra.Command {
 			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
-			return engine.Run(cmd.Context(), engine.Options{Source: fileSource(path), Log: log, Reload: reload})
+			source := &fileSource{path: path, log: log}
+			return engine.Run(cmd.Context(), engine.Options{Source: source, Log: log, Reload: reload})
 		}),
 	}
 	configFlag(cmd, &path)

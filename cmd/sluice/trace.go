@@ -10,12 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/config"
 	"sluice/engine"
 )
 
 func newTrace() *cobra.Command {
-	var path, from, src, dst, flow string
+	var path, statePath, from, src, dst, flow string
 	var spec engine.TraceSpec
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -35,7 +34,7 @@ func newTrace() *cobra.Command {
 			if err := traceFlags(&spec, from, src, dst, flow); err != nil {
 				return err
 			}
-			t, err := config.Load(path)
+			t, err := loadAfter(cmd, path, statePath)
 			if err != nil {
 				return err
 			}
@@ -50,6 +49,7 @@ func newTrace() *cobra.Command {
 		}),
 	}
 	configFlag(cmd, &path)
+	stateFlag(cmd, &statePath)
 	jsonFlag(cmd, &asJSON)
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "external", "where the packet comes in: external, pod or node")

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -161,25 +162,26 @@ func (r *resolver) requestedNodePort(s serviceAt, i int) {
 	r.owners.nodePort[number] = s.out.Key()
 }
 
-// allocate gives a service what it has not asked for by name.
+// allocatedFamilies returns the families of which a service gets addresses; ok is false when it gets nothing.
+func (r *resolver) allocatedFamilies(s serviceAt) (v4 []bool, ok bool) {
+	if s.out.Type == ExternalName || !r.rangesKnown() {
+		return nil, false
+	}
+	return r.families(s)
+}
+
+// allocate gives a service what it has not asked for by name, and has not kept.
 func (r *resolver) allocate(s serviceAt) {
-	if s.out.Type == ExternalName {
-		return
-	}
-	if !r.rangesKnown() {
-		return
-	}
-	families, ok := r.families(s)
-	if !ok {
+	if !s.allocates {
 		return
 	}
 	if !s.out.Headless {
-		r.allocateClusterIPs(s, families)
+		r.allocateClusterIPs(s, s.families)
 	}
 	if s.out.Type == LoadBalancer && len(s.in.LoadBalancerIPs) == 0 {
-		r.allocateVIPs(s, families)
+		r.allocateVIPs(s, s.families)
 	}
-	if s.out.Type == NodePort || s.out.Type == LoadBalancer && s.in.AllocateNodePorts {
+	if s.allocatesNodePorts() {
 		r.allocateNodePorts(s)
 	}
 	r.allocateHealthPort(s)
@@ -204,12 +206,21 @@ func (r *resolver) allocateClusterIPs(s serviceAt, v4 []bool) {
 		r.owners.clusterIP[a] = s.out.Key()
 		s.out.ClusterIPs = append(s.out.ClusterIPs, a)
 	}
+	byFamily(s.out.ClusterIPs, v4)
+}
+
+// byFamily sorts addresses into the order of families: what was kept may be of the second one only.
+func byFamily(addrs []netip.Addr, v4 []bool) {
+	slices.SortStableFunc(addrs, func(a, b netip.Addr) int {
+		return cmp.Compare(slices.Index(v4, a.Is4()), slices.Index(v4, b.Is4()))
+	})
 }
 
 // allocateVIPs takes an address of each of the service's families from the pools; a family without a pool gets none.
 func (r *resolver) allocateVIPs(s serviceAt, v4 []bool) {
 	for _, four := range v4 {
-		if !slices.ContainsFunc(r.out.Cluster.LoadBalancerPools, func(p netip.Prefix) bool { return p.Addr().Is4() == four }) {
+		has := slices.ContainsFunc(s.out.LoadBalancerIPs, func(a netip.Addr) bool { return a.Is4() == four })
+		if has || !slices.ContainsFunc(r.out.Cluster.LoadBalancerPools, func(p netip.Prefix) bool { return p.Addr().Is4() == four }) {
 			continue
 		}
 		a, ok := r.pick(r.out.Cluster.LoadBalancerPools, four, s.out.Key(), false, r.freeVIP)
@@ -220,6 +231,7 @@ func (r *resolver) allocateVIPs(s serviceAt, v4 []bool) {
 		r.claim(s, s.path+".load_balancer_ips", a)
 		s.out.LoadBalancerIPs = append(s.out.LoadBalancerIPs, a)
 	}
+	byFamily(s.out.LoadBalancerIPs, v4)
 }
 
 // freeVIP reports whether an address is nobody's. A pool address is given to one service only.

@@ -25,6 +25,10 @@ type resolver struct {
 	faults []Fault
 	nodes  map[string]*Node // by name
 	owners owners
+
+	podsByLabel podIndex
+	kept        map[string]ServiceState // what services had before, by key
+	state       *State                  // what is to be remembered
 }
 
 func (r *resolver) fault(path, format string, args ...any) {

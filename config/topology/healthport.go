@@ -32,9 +32,9 @@ func (r *resolver) requestedHealthPort(s serviceAt) {
 	r.owners.healthPort[uint16(number)] = true
 }
 
-// allocateHealthPort gives a service a health check port where the rules need one and it has asked for none.
+// allocateHealthPort gives a service a health check port where the rules need one and it has neither asked for one nor kept one.
 func (r *resolver) allocateHealthPort(s serviceAt) {
-	if !needsHealthPort(s.out) || s.in.HealthCheckNodePort != 0 {
+	if !needsHealthPort(s.out) || s.in.HealthCheckNodePort != 0 || s.out.HealthCheckNodePort != 0 {
 		return
 	}
 	number, ok := r.newNodePort(fmt.Sprintf("%s:health", s.out.Key()))

@@ -13,19 +13,32 @@ import (
 //
 // The result depends on the input alone: an unchanged topology gets the same addresses and ports each time.
 func Resolve(in *Input) (*Topology, []Fault) {
-	r := &resolver{in: in, out: &Topology{}, nodes: map[string]*Node{}, owners: newOwners()}
+	out, _, faults := ResolveFrom(in, nil)
+	return out, faults
+}
+
+// ResolveFrom is Resolve for a topology that follows another: what its services had according to previous they keep, as far as
+// that is theirs to have. previous may be nil: there is none. The State that it returns is the previous of the next time; with
+// any fault it is nil, and the one before stays valid.
+func ResolveFrom(in *Input, previous *State) (*Topology, *State, []Fault) {
+	r := &resolver{in: in, out: &Topology{}, nodes: map[string]*Node{}, owners: newOwners(),
+		state: &State{Version: StateVersion, Services: map[string]ServiceState{}}}
+	if previous != nil {
+		r.kept = previous.Services
+	}
 	r.cluster()
 	r.allNodes()
 	r.gateway()
 	r.conntrack()
 	r.dns()
 	r.namespaces()
+	r.pods()
 	r.services()
 	if len(r.faults) > 0 {
-		return nil, r.faults
+		return nil, nil, r.faults
 	}
 	slices.SortFunc(r.out.Services, func(a, b Service) int { return strings.Compare(a.Key(), b.Key()) })
-	return r.out, nil
+	return r.out, r.state, nil
 }
 
 func (r *resolver) cluster() {
@@ -42,6 +55,7 @@ func (r *resolver) cluster() {
 			r.fault(paths[i], "%v is too large: an IPv6 service range has 64 bits of prefix or more", p)
 		}
 	}
+	out.SliceSize = in.SliceSize
 	out.NodePortRange = r.portRange("cluster.node_port_range", in.NodePortRange)
 	out.LoadBalancerPools, paths = r.prefixesAt("cluster.load_balancer_pools", in.LoadBalancerPools)
 	for i, p := range out.LoadBalancerPools {
@@ -185,11 +199,17 @@ func (r *resolver) namespaces() {
 		seen[n.Name] = true
 		r.out.Namespaces = append(r.out.Namespaces, Namespace(n))
 	}
-	for i := range r.in.Services {
-		if ns := r.in.Services[i].Namespace; !seen[ns] && isLabel(ns) {
+	implied := func(ns string) { // one that only what is in it shows
+		if !seen[ns] && isLabel(ns) {
 			seen[ns] = true
 			r.out.Namespaces = append(r.out.Namespaces, Namespace{Name: ns})
 		}
+	}
+	for i := range r.in.Services {
+		implied(r.in.Services[i].Namespace)
+	}
+	for i := range r.in.Pods {
+		implied(r.in.Pods[i].Namespace)
 	}
 	slices.SortFunc(r.out.Namespaces, func(a, b Namespace) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -13,6 +13,14 @@ type serviceAt struct {
 	in   *ServiceInput
 	out  *Service
 	path string
+
+	allocates bool   // it can have addresses and ports
+	families  []bool // of its addresses, whether IPv4, the primary one first; known once it allocates
+}
+
+// allocatesNodePorts reports whether the ports of a service that ask for no node port get one.
+func (s serviceAt) allocatesNodePorts() bool {
+	return s.out.Type == NodePort || s.out.Type == LoadBalancer && s.in.AllocateNodePorts
 }
 
 // services resolves every service. Addresses and ports that are asked for are taken before any are allocated, so that
@@ -35,8 +43,17 @@ func (r *resolver) services() {
 	for _, s := range all {
 		r.requested(s)
 	}
+	for i := range all {
+		all[i].families, all[i].allocates = r.allocatedFamilies(all[i])
+	}
+	for _, s := range all {
+		r.keep(s)
+	}
 	for _, s := range all {
 		r.allocate(s)
+	}
+	if len(r.faults) == 0 {
+		r.endpointsAndSlices(all)
 	}
 }
 
@@ -65,10 +82,10 @@ func (r *resolver) service(s serviceAt) {
 	out.ExternalTrafficPolicy, out.InternalTrafficPolicy = Policy(in.ExternalTrafficPolicy), Policy(in.InternalTrafficPolicy)
 	out.PublishNotReady, out.Labels, out.Annotations = in.PublishNotReady, in.Labels, in.Annotations
 	out.Headless = len(in.ClusterIPs) == 1 && in.ClusterIPs[0] == "None"
+	r.selector(s)
 	r.ports(s)
 	r.labels(s.path+".labels", in.Labels)
 	r.labels(s.path+".selector", in.Selector)
-	out.Selector = in.Selector
 	r.annotationKeys(s.path+".annotations", in.Annotations)
 	r.typeRules(s)
 	r.sourceRanges(s)
@@ -252,7 +269,8 @@ func (r *resolver) endpoints(s serviceAt) {
 		in, path := &s.in.Endpoints[i], fmt.Sprintf("%s.endpoint[%d]", s.path, i)
 		a := r.endpointAddress(path+".address", in.Address)
 		e := Endpoint{Address: a, Hostname: in.Hostname, Pod: in.Pod, Node: in.Node, Zone: in.Zone,
-			Ready: in.Ready || s.in.PublishNotReady, Serving: in.Serving, Terminating: in.Terminating, Weight: in.Weight}
+			Ready: in.Ready || s.in.PublishNotReady, Serving: in.Serving, Terminating: in.Terminating, Weight: in.Weight,
+			ForZones: in.ForZones, ForNodes: in.ForNodes}
 		if e.Terminating && !s.in.PublishNotReady {
 			e.Ready = false // Kubernetes: a terminating endpoint is never ready, unless unready ones are published
 		}
@@ -309,7 +327,8 @@ func (r *resolver) endpointAddress(path, s string) netip.Addr {
 // maxWeight bounds weights, so that building a table takes a bounded number of rounds.
 const maxWeight = 1000
 
-// endpointPorts resolves the port of each service port on an endpoint: those that it does not name are the target ports.
+// endpointPorts resolves the port of each service port on an endpoint: those that it does not name are the target ports. One
+// whose target is the name of a port of pods means nothing to an endpoint without a pod: what it does not name it does not serve.
 func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) map[string]uint16 {
 	ports := map[string]uint16{}
 	for name, v := range in.Ports {
@@ -322,7 +341,7 @@ func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) ma
 		}
 	}
 	for _, p := range s.out.Ports {
-		_, given := in.Ports[p.Name]
+		_, given := ports[p.Name]
 		switch {
 		case given:
 		case p.TargetName != "":
@@ -390,7 +409,7 @@ func (r *resolver) checkedPort(s serviceAt, h *HealthCheck, path string) {
 }
 
 // families returns the families of a service's ClusterIPs, the primary one first: as listed, else as of the addresses that it
-// asks for, else that of the first service range; and the other one when the policy wants two.
+// asks for, else the one that it had before or that of the first service range; and the other one when the policy wants two.
 //
 // ok is false when they cannot be had, which has been reported then.
 func (r *resolver) families(s serviceAt) (v4 []bool, ok bool) {
@@ -413,7 +432,7 @@ func (r *resolver) families(s serviceAt) (v4 []bool, ok bool) {
 		}
 	}
 	if len(v4) == 0 && len(r.out.Cluster.ServiceCIDRs) > 0 {
-		v4 = []bool{r.out.Cluster.ServiceCIDRs[0].Addr().Is4()}
+		v4 = []bool{r.primaryFamily(s)}
 	}
 	switch {
 	case len(v4) == 2 && policy == "SingleStack":

@@ -230,7 +230,7 @@ type Slice struct {
 // HintsStatus says whether the endpoints of a service have topology hints that were computed here, and if not, why.
 type HintsStatus struct {
 	Mode   string // "none", "topology", "PreferSameZone" or "PreferSameNode"
-	Reason string // why there are none although the service asks for them; "" otherwise
+	Reason string // why all endpoints, or those of a family, have none although the service asks for them; "" otherwise
 }
 
 // Pod is a pod, from which the endpoints of services with a selector are computed.

@@ -18,6 +18,12 @@ type Source interface {
 	Load(ctx context.Context) (*topology.Topology, error)
 }
 
+// Keeper is a Source that remembers, for the next topology, what the services of one in use were allocated.
+type Keeper interface {
+	// Accepted says that a topology which Load returned is in use, or about to be.
+	Accepted(t *topology.Topology) error
+}
+
 // Snapshot is one immutable state of what the gateway serves. Workers load it once a batch, so that a packet sees one
 // generation and never a mix.
 type Snapshot struct {

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/config"
 )
 
 // TestKillLeavesTheNodeAlone kills the gateway's process while a connection like that of ssh to the gateway itself is open on
@@ -66,6 +68,37 @@ func echoConnections(l net.Listener) {
 				}
 			}
 		}()
+	}
+}
+
+// TestAllocationsSurviveAKill takes the addresses that a service asks for out of the topology after the process was killed: it
+// keeps them.
+func TestAllocationsSurviveAKill(t *testing.T) {
+	n := start(t, setup{})
+	n.check(n.sluice.Signal(syscall.SIGKILL))
+	<-n.sluice.Done()
+	text, err := os.ReadFile(n.config)
+	n.check(err)
+	var kept []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "cluster_ips") && !strings.HasPrefix(line, "load_balancer_ips") {
+			kept = append(kept, line)
+		}
+	}
+	pools := "[cluster]\nload_balancer_pools = [\"" + vip4 + "/32\", \"" + vip6 + "/128\"]\n"
+	n.check(os.WriteFile(n.config, []byte(strings.Replace(strings.Join(kept, ""), "[cluster]\n", pools, 1)), 0o600))
+	n.run(binary(t))
+	top, _, err := config.LoadFrom(n.config, nil, func(err error) { t.Error(err) })
+	n.check(err)
+	if ips := fmt.Sprint(top.Services[0].ClusterIPs); ips != "["+cluster4+" "+cluster6+"]" {
+		t.Errorf("the service has %s", ips)
+	}
+	text, err = os.ReadFile(stateFile(n.admin))
+	n.check(err)
+	for _, a := range []string{cluster4, cluster6, vip4, vip6} {
+		if !strings.Contains(string(text), a) {
+			t.Errorf("no %s in the state:\n%s", a, text)
+		}
 	}
 }
 

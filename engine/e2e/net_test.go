@@ -164,7 +164,7 @@ interfaces = ["front", "back"]
 driver = %q
 xdp_mode = %q
 admin = "unix:%s"
-state_file = ""
+state_file = %q
 %s
 
 [cluster]
@@ -208,8 +208,11 @@ load_balancer_ips = [%q, %q]
   node_port = 30007
 
 %s
-%s`, driver, mode, admin, s.gateway, front4, front6, cluster4, cluster6, vip4, vip6, endpoints.String(), s.extra)
+%s`, driver, mode, admin, stateFile(admin), s.gateway, front4, front6, cluster4, cluster6, vip4, vip6, endpoints.String(), s.extra)
 }
+
+// stateFile is beside the admin socket, in a directory that is not there at first.
+func stateFile(admin string) string { return filepath.Join(filepath.Dir(admin), "lib", "state.json") }
 
 // run starts sluice in the gateway and waits until its admin socket answers.
 func (n *network) run(bin string) {
