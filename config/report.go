@@ -242,7 +242,8 @@ func (r *Report) SlicesText(w io.Writer) error {
 	fmt.Fprintln(t, "SERVICE\tSLICE\tFAMILY\tPORTS\tENDPOINTS\tREADY")
 	for _, s := range r.Services {
 		for _, l := range s.Slices {
-			fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\t%d\t%d\n", s.Namespace, s.Name, l.Name, l.Family, dash(l.ports()), len(l.Endpoints), l.Ready)
+			fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\t%d\t%d\n", s.Namespace, s.Name, l.Name, l.Family, dash(l.ports()),
+				len(l.Endpoints), l.Ready)
 		}
 	}
 	fmt.Fprintln(t, "\nSERVICE\tHINTS\tREASON")

@@ -48,17 +48,26 @@ func writeState(path string, s *topology.State) error {
 		return err
 	}
 	old, err := os.ReadFile(path)
-	if err == nil && bytes.Equal(old, text) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil: // it may be sound: it stays
+		return err
+	case bytes.Equal(old, text):
 		return nil
-	}
-	if err == nil {
-		if _, unusable := topology.ParseState(old); unusable != nil {
-			if err := os.Rename(path, path+".unusable"); err != nil {
-				return err
-			}
+	default:
+		if err := setAside(path, old); err != nil {
+			return err
 		}
 	}
 	return replaceFile(path, text)
+}
+
+// setAside moves the file at path out of the way when its text is no state that this program can read.
+func setAside(path string, text []byte) error {
+	if _, err := topology.ParseState(text); err != nil {
+		return os.Rename(path, path+".unusable")
+	}
+	return nil
 }
 
 // replaceFile writes a file beside path, and once it is on the disk gives it that name.

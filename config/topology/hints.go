@@ -95,7 +95,8 @@ func (z zoneShares) allocate(n int) (map[string]allocation, string) {
 		sum += minimum
 	}
 	if sum > n {
-		return nil, fmt.Sprintf("%d ready endpoints cannot be spread over %d zones without overload: %d are needed", n, len(z.byZone), sum)
+		return nil, fmt.Sprintf("%d ready endpoints cannot be spread over %d zones without overload: %d are needed",
+			n, len(z.byZone), sum)
 	}
 	for zone, a := range out {
 		a.maximum = a.minimum + n - sum

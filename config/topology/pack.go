@@ -36,7 +36,8 @@ type packer struct {
 
 // pack fills in Slices and Hints of a service, the hints of its endpoints, and what is to be remembered of that.
 func (r *resolver) pack(s serviceAt, shares zoneShares) {
-	p := &packer{serviceAt: s, was: r.kept[s.out.Key()], state: &ServiceState{}, limit: r.sliceSize(), shares: shares, mode: hintsMode(s.out)}
+	p := &packer{serviceAt: s, was: r.kept[s.out.Key()], state: &ServiceState{}, limit: r.sliceSize(), shares: shares,
+		mode: hintsMode(s.out)}
 	given := slices.ContainsFunc(s.out.Endpoints, func(e Endpoint) bool { return len(e.ForZones) > 0 || len(e.ForNodes) > 0 })
 	if given && p.mode != hintsNone {
 		s.out.Hints.Reason = "the topology gives the endpoints hints of its own"
@@ -93,8 +94,8 @@ func (p *packer) packFamily(family string) (problem string) {
 	return problem
 }
 
-// sliceSize is the most endpoints that a slice gets, 100 by default (kube-controller-manager's --max-endpoints-per-slice), 1000 at
-// most (Kubernetes' discovery API).
+// sliceSize is the most endpoints that a slice gets: 100 by default (kube-controller-manager's --max-endpoints-per-slice), at most
+// 1000 (Kubernetes' discovery API).
 func (r *resolver) sliceSize() int {
 	if r.out.Cluster.SliceSize <= 0 {
 		return 100
