@@ -25,11 +25,13 @@ type Classifier interface {
 
 // Options is what a Controller works with.
 type Options struct {
-	Down     Down                             // nil: all endpoints pass
-	Targets  func(t *topology.Topology) error // told of each new topology, for its health checks; may be nil
-	Keep     func(backends []netip.Addr)      // told of the backends' addresses, to keep their next hops alive; may be nil
-	Interval time.Duration                    // DefaultInterval when 0
-	Log      *slog.Logger
+	Down      Down                             // nil: all endpoints pass
+	Targets   func(t *topology.Topology) error // told of each new topology, for its health checks; may be nil
+	Keep      func(backends []netip.Addr)      // told of the backends' addresses, to keep their next hops alive; may be nil
+	Queued    func()                           // told when a change is about to be put in force; must not block; may be nil
+	Published func(*Snapshot)                  // told of each snapshot once workers may see it, in order; may be nil
+	Interval  time.Duration                    // DefaultInterval when 0
+	Log       *slog.Logger
 }
 
 // Controller owns the current snapshot: it builds the next one when topology or health change, and publishes it.
@@ -92,9 +94,17 @@ func (c *Controller) setTargets(t *topology.Topology) error {
 
 // Notify says that the health of an endpoint has changed. It never blocks; Run does the work.
 func (c *Controller) Notify() {
+	c.queued()
 	select {
 	case c.requests <- struct{}{}:
 	default: // one is waiting already, and will see this change too
+	}
+}
+
+// queued tells that something is to be put in force.
+func (c *Controller) queued() {
+	if c.Queued != nil {
+		c.Queued()
 	}
 }
 
@@ -132,6 +142,7 @@ func (c *Controller) publish(t *topology.Topology) error {
 	if err != nil {
 		return err
 	}
+	c.queued() // not before: a topology that does not compile is the caller's to mend, and nothing waits for it
 	changed := c.classifier != nil && !equal(old.Rules, next.Rules)
 	if changed {
 		if err := c.classifier.SetRules(both(old.Rules, next.Rules)); err != nil {
@@ -141,6 +152,9 @@ func (c *Controller) publish(t *topology.Topology) error {
 	c.current.Store(next)
 	if c.Keep != nil {
 		c.Keep(next.NAT.BackendAddrs())
+	}
+	if c.Published != nil {
+		c.Published(next)
 	}
 	if changed {
 		if err := c.classifier.SetRules(next.Rules); err != nil {

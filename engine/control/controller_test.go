@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -170,4 +171,38 @@ func TestHealthChangesAreCoalesced(t *testing.T) {
 	if _, ok := calls.Load("shop/cart:web"); !ok {
 		t.Error("health was not asked about shop/cart:web")
 	}
+}
+
+// TestHooks tells of each change before and after it is in force, and leaves a change waiting that cannot be put in force.
+func TestHooks(t *testing.T) {
+	var events []string
+	c := newController(t, topologyOf(serviceOn("old", "198.19.0.10", "198.18.1.11")), control.Options{
+		Queued:    func() { events = append(events, "queued") },
+		Published: func(s *control.Snapshot) { events = append(events, fmt.Sprint("published ", s.Generation)) },
+	})
+	f := &classifier{c: c}
+	c.Connect(f)
+	step := func(want ...string) {
+		t.Helper()
+		if !slices.Equal(events, want) {
+			t.Errorf("%q, want %q", events, want)
+		}
+		events = nil
+	}
+	step("queued", "published 1")
+	if err := c.Apply(topologyOf(serviceOn("new", "198.19.0.20", "198.18.1.12"))); err != nil {
+		t.Fatal(err)
+	}
+	step("queued", "published 2")
+	if err := c.Apply(topologyOf(serviceOn("a", "198.19.0.20"), serviceOn("b", "198.19.0.20"))); err == nil {
+		t.Error("two services on one address")
+	}
+	step() // refused: nothing waits
+	f.err = errors.New("no room")
+	if err := c.Apply(topologyOf(serviceOn("third", "198.19.0.30"))); !errors.Is(err, f.err) {
+		t.Errorf("error %v", err)
+	}
+	step("queued")
+	c.Notify()
+	step("queued")
 }

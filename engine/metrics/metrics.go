@@ -26,6 +26,10 @@ type Sample struct {
 	Punted     uint64 // frames that the kernel took back
 	PuntFailed uint64 // frames that it refused
 	Up, Down   int    // endpoints that pass and fail their health checks
+
+	HealthPorts        int    // sockets of health_check_node_ports that are open
+	HealthPortsMissing int    // those that could not be opened
+	HealthPortFailures uint64 // attempts to open one that failed
 }
 
 // Handler serves /metrics out of sample, which is called on each scrape, by any goroutine.
@@ -50,6 +54,7 @@ type collector struct {
 
 	generation, packets, bytes, socketPackets, socketBytes, socketEvents  *prometheus.Desc
 	classified, flows, flowLimit, flowPeak, flowEvents, punted, endpoints *prometheus.Desc
+	healthPorts, healthPortFailures                                       *prometheus.Desc
 }
 
 func newCollector(sample func() Sample) *collector {
@@ -71,6 +76,9 @@ func newCollector(sample func() Sample) *collector {
 		flowEvents:    desc("flow_events_total", "What happened in the flow table.", "event"),
 		punted:        desc("punted_packets_total", "Packets given back to the kernel.", "result"),
 		endpoints:     desc("endpoints", "Endpoints with a health check, by its result.", "state"),
+
+		healthPorts:        desc("health_check_ports", "Sockets of services' health check ports that are wanted.", "state"),
+		healthPortFailures: desc("health_check_port_failures_total", "Attempts to open one that failed."),
 	}
 }
 
@@ -109,6 +117,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.punted, s.PuntFailed, "refused")
 	gauge(c.endpoints, float64(s.Up), "up")
 	gauge(c.endpoints, float64(s.Down), "down")
+	gauge(c.healthPorts, float64(s.HealthPorts), "open")
+	gauge(c.healthPorts, float64(s.HealthPortsMissing), "missing")
+	counter(c.healthPortFailures, s.HealthPortFailures)
 }
 
 // counterFunc sends a counter with labels.
