@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -55,6 +56,7 @@ func (e *explanation) decided(d *nat.Decision) {
 	c := *d
 	e.decision = &c
 	e.step("flow table", "miss", "no flow has this tuple")
+	e.share(d.Share)
 	if d.Port == nil {
 		e.step("service table", d.Verdict.String(), "%s", d.Reason.Text())
 		return
@@ -71,6 +73,23 @@ func (e *explanation) decided(d *nat.Decision) {
 	}
 }
 
+// share tells of the choice among the backends of a route; nil: there was none.
+func (e *explanation) share(s *nat.Share) {
+	if s == nil {
+		return
+	}
+	b := s.Backend()
+	name, why := b.Service, "its share of the flows, by the hash of the tuple"
+	if b.Port != "" {
+		name += ":" + b.Port
+	}
+	if s.Port == nil {
+		why += "; it is refused: " + cmp.Or(b.Problem, "the service is another proxy's")
+	}
+	e.step("route", s.Route.Key(), "%s of %d backends; chosen: %s, weight %d of %d: %s",
+		s.Route.Protocol, len(s.Route.Backends), name, s.Weight, s.Total, why)
+}
+
 func (e *explanation) held(hop *fib.NextHop) {
 	e.step("next hop", "waits", "the link-layer address of %v is not known yet", hop.Gateway)
 	e.verdict, e.reason = nat.Forward, reason.NeighbourResolved
@@ -79,7 +98,7 @@ func (e *explanation) held(hop *fib.NextHop) {
 func (e *explanation) sent(frame []byte, why reason.Reason) {
 	e.reason = why
 	switch why {
-	case reason.NoEndpoints, reason.UnknownPort, reason.TTLExceeded, reason.TooBig:
+	case reason.NoEndpoints, reason.UnknownPort, reason.RouteBackendInvalid, reason.TTLExceeded, reason.TooBig:
 		e.verdict = nat.Reject
 		e.step("answer", "icmp", "%s", why.Text())
 		return

@@ -108,7 +108,7 @@ func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
 	return flow.Tuple(conntrack.Forward).Proto == packet.ProtoTCP || p.serves(flow)
 }
 
-// serves reports whether the address that a flow was opened to still belongs to its service port, and the flow's
+// serves reports whether the address that a flow was opened to still leads to its service port, itself or by a route, and the flow's
 // backend is one of that port which is up. An endpoint that is published although it is not ready
 // (publish_not_ready_addresses) is Ready without Serving, and gets new flows.
 func (p *Pipeline) serves(flow *conntrack.Flow) bool {
@@ -118,8 +118,7 @@ func (p *Pipeline) serves(flow *conntrack.Flow) bool {
 		return false
 	}
 	forward := flow.Tuple(conntrack.Forward)
-	port := p.snap.NAT.Decide(&forward, p.fromNode).Port
-	return port != nil && port.ID == m.Service
+	return p.snap.NAT.Leads(&forward, m.Service)
 }
 
 // first deals with the first packet of what may become a flow.

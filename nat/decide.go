@@ -27,7 +27,11 @@ type nodePortKey struct {
 // front is the way into a service port.
 type front struct {
 	port *Port
-	kind reason.Reason // reason.ClusterIP, LoadBalancer, ExternalIP or NodePort
+	kind reason.Reason // reason.ClusterIP, LoadBalancer, ExternalIP, NodePort or Route
+
+	// Of a route, whose port depends on the flow: enter sets port and share.
+	route *route
+	share *Share
 }
 
 // source says where a packet comes from, as far as the rules care.
@@ -53,7 +57,12 @@ func (t *Table) Decide(tu *packet.Tuple, fromNode bool) Decision {
 	if !ok {
 		return t.decideUnmatched(tu)
 	}
-	d := Decision{Reason: f.kind, Port: f.port}
+	if f.route != nil {
+		if refusal, ok := f.enter(tu); !ok {
+			return refusal
+		}
+	}
+	d := Decision{Reason: f.kind, Port: f.port, Share: f.share}
 	h := &f.port.halves[familyOf(tu.Dst)]
 	if f.kind == reason.LoadBalancer && !h.ranges.allow(tu.Src) {
 		d.Reason = reason.SourceRange
@@ -81,7 +90,7 @@ func (t *Table) find(tu *packet.Tuple) (front, bool) {
 		return front{}, false
 	}
 	p, ok := t.nodePorts[nodePortKey{familyOf(tu.Dst), tu.Proto, tu.DstPort}]
-	return front{p, reason.NodePort}, ok
+	return front{port: p, kind: reason.NodePort}, ok
 }
 
 // decideUnmatched decides about a packet that is addressed to no service port. An address that is the gateway's own,
@@ -151,7 +160,7 @@ func (t *Table) masquerade(d Decision, tu *packet.Tuple) Decision {
 	}
 	f := familyOf(tu.Dst)
 	if d.SNAT && !t.hasSNAT[f] {
-		return Decision{Reason: reason.NoSNATAddress, Port: d.Port, Candidates: d.Candidates}
+		return Decision{Reason: reason.NoSNATAddress, Port: d.Port, Share: d.Share, Candidates: d.Candidates}
 	}
 	if d.SNAT {
 		d.SNATAddr = t.snat[f]

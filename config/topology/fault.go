@@ -25,6 +25,7 @@ type resolver struct {
 	faults []Fault
 	nodes  map[string]*Node // by name
 	owners owners
+	routes []routeAt
 }
 
 func (r *resolver) fault(path, format string, args ...any) {

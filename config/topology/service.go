@@ -35,9 +35,11 @@ func (r *resolver) services() {
 	for _, s := range all {
 		r.requested(s)
 	}
+	r.readRoutes()
 	for _, s := range all {
 		r.allocate(s)
 	}
+	r.resolveRoutes()
 }
 
 // serviceName checks the name and that it is the only service of this name. A service with a bad name is looked at all the
