@@ -43,8 +43,6 @@ func laterKeys() later {
 		"service.selector":                 map[string]any{},
 		"service.endpoint.for_zones":       []any{},
 		"service.endpoint.for_nodes":       []any{},
-		"tcp_route":                        nil,
-		"udp_route":                        nil,
 		"pod":                              nil,
 	}
 }

@@ -25,3 +25,13 @@ func (r *registry) ID(name string) uint32 { return r.id(name) }
 
 // Next starts a generation.
 func (r *registry) Next() registry { return r.next() }
+
+// Chooser returns the choice of a route among shares of these weights: the number of the share that a hash belongs to.
+func Chooser(weights []int) func(hash uint64) int {
+	r := &route{shares: make([]Share, len(weights))}
+	for i, w := range weights {
+		r.shares[i] = Share{Index: i, Weight: w}
+		r.total += uint64(w)
+	}
+	return func(hash uint64) int { return r.choose(hash).Index }
+}
