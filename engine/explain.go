@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -58,6 +59,7 @@ func (e *explanation) decided(t *nat.Table, d *nat.Decision, in *packet.Info) {
 	c := *d
 	e.decision = &c
 	e.step("flow table", "miss", "no flow has this tuple")
+	e.share(d.Share)
 	if d.Port == nil {
 		e.unmatched(d)
 		return
@@ -126,6 +128,23 @@ func (e *explanation) stepIf(stage, result, why string) {
 	}
 }
 
+// share tells of the choice among the backends of a route; nil: there was none.
+func (e *explanation) share(s *nat.Share) {
+	if s == nil {
+		return
+	}
+	b := s.Backend()
+	name, why := b.Service, "its share of the flows, by the hash of the tuple"
+	if b.Port != "" {
+		name += ":" + b.Port
+	}
+	if s.Port == nil {
+		why += "; it is refused: " + cmp.Or(b.Problem, "the service is another proxy's")
+	}
+	e.step("route", s.Route.Key(), "%s of %d backends; chosen: %s, weight %d of %d: %s",
+		s.Route.Protocol, len(s.Route.Backends), name, s.Weight, s.Total, why)
+}
+
 func (e *explanation) held(hop *fib.NextHop) {
 	e.step("next hop", "waits", "the link-layer address of %v is not known yet", hop.Gateway)
 	e.verdict, e.reason = nat.Forward, reason.NeighbourResolved
@@ -134,7 +153,8 @@ func (e *explanation) held(hop *fib.NextHop) {
 func (e *explanation) sent(frame []byte, why reason.Reason) {
 	e.reason = why
 	switch why {
-	case reason.NoEndpoints, reason.UnknownPort, reason.EndpointRemoved, reason.TTLExceeded, reason.TooBig:
+	case reason.NoEndpoints, reason.UnknownPort, reason.RouteBackendInvalid, reason.EndpointRemoved, reason.TTLExceeded,
+		reason.TooBig:
 		e.verdict, e.answer = nat.Reject, answerOf(frame)
 		e.step("answer", e.answer, "%s", why.Text())
 		return

@@ -72,6 +72,5 @@ func serves(t *nat.Table, forward *packet.Tuple, m conntrack.Meta) bool {
 	if b == nil || b.Down || !b.Endpoint.Serving && !b.Endpoint.Ready {
 		return false
 	}
-	port := t.Admits(forward)
-	return port != nil && port.ID == m.Service
+	return t.Admits(forward, m.Service)
 }

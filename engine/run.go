@@ -19,6 +19,7 @@ import (
 	"sluice/engine/control"
 	"sluice/engine/fib"
 	"sluice/engine/health"
+	"sluice/engine/healthz"
 	"sluice/engine/metrics"
 	"sluice/engine/punt"
 	"sluice/nat"
@@ -71,6 +72,8 @@ type appliance struct {
 	nextHops   *fib.Watcher
 	flows      *conntrack.Table
 	health     *health.Monitor
+	own        *healthz.Gateway // health of the gateway itself
+	checks     *healthz.Ports   // of services, for load balancers
 	controller *control.Controller
 	stale      *Stale
 	sweeper    *sweeper
@@ -110,6 +113,7 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 		a.attach,
 		func() error { return a.housekeep(ctx) },
 		func() error { return a.followReloads(ctx) },
+		a.serveHealth,
 		a.serveMetrics,
 		a.serveAdmin, // last: once it answers, the appliance is ready
 	} {
@@ -156,16 +160,14 @@ func (a *appliance) control(ctx context.Context) (err error) {
 		a.log.Warn("health checks share their source ports with translated flows; narrow gateway.snat_ports to leave them some")
 	}
 	a.health = health.New(health.Options{Ports: ports, OnChange: func() { a.controller.Notify() }, Log: a.log})
+	a.openHealth(ctx)
 	a.controller, err = control.New(a.topology, control.Options{
-		Down:    a.health.Down,
-		Targets: func(t *topology.Topology) error { return a.health.SetTargets(health.Targets(t)) },
-		Keep:    a.nextHops.Keep,
-		Published: func() {
-			if s := a.sweeper; s != nil { // the first generation has nothing to sweep
-				s.notify()
-			}
-		},
-		Log: a.log,
+		Queued:    a.own.Queued,
+		Published: a.published,
+		Down:      a.health.Down,
+		Targets:   func(t *topology.Topology) error { return a.health.SetTargets(health.Targets(t)) },
+		Keep:      a.nextHops.Keep,
+		Log:       a.log,
 	})
 	if err != nil {
 		return err

@@ -58,6 +58,8 @@ func (a *appliance) sample() sluicemetrics.Sample {
 	}
 	s.Packets, s.Bytes = a.total()
 	s.Punted, s.PuntFailed = a.punt.Punted()
+	ports := a.checks.Stats()
+	s.HealthPorts, s.HealthPortsMissing, s.HealthPortFailures = ports.Listening, ports.Missing, ports.Failures
 	for _, e := range (status{a}).Endpoints() {
 		switch e.Health {
 		case admin.HealthUp:

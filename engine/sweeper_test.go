@@ -26,7 +26,7 @@ type sweepBed struct {
 func newSweepBed(t *testing.T, topo *topology.Topology, o control.Options) *sweepBed {
 	t.Helper()
 	b := &sweepBed{bed: newBed(t, topo)}
-	o.Log, o.Published = slog.New(slog.DiscardHandler), func() {
+	o.Log, o.Published = slog.New(slog.DiscardHandler), func(*control.Snapshot) {
 		if b.sweeper != nil {
 			b.sweeper.notify()
 		}

@@ -31,13 +31,13 @@ func Compile(t *topology.Topology, opts CompileOptions) (*Table, error) {
 	if opts.TableSize == 0 {
 		opts.TableSize = maglev.DefaultSize
 	}
-	c := compiler{opts: opts, top: t, table: newTable(t, opts.Previous)}
+	c := compiler{opts: opts, top: t, table: newTable(t, opts.Previous), routed: routedPorts(t)}
 	for i := range t.Services {
 		if err := c.service(&t.Services[i]); err != nil {
 			return nil, fmt.Errorf("service %s: %w", t.Services[i].Key(), err)
 		}
 	}
-	return c.table, nil
+	return c.table, c.addRoutes()
 }
 
 // newTable returns the table of a topology without services.
@@ -82,9 +82,10 @@ func addrSet(list []netip.Addr) map[packet.Addr]struct{} {
 
 // compiler fills a table.
 type compiler struct {
-	opts  CompileOptions
-	top   *topology.Topology
-	table *Table
+	opts   CompileOptions
+	top    *topology.Topology
+	table  *Table
+	routed map[routedKey]bool
 }
 
 // service adds the ports of svc.
@@ -127,7 +128,8 @@ func (c *compiler) port(svc *topology.Service, tp *topology.Port) error {
 	if err != nil {
 		return err
 	}
-	p := &Port{Service: svc, Name: tp.Name, Proto: proto, Port: tp.Port, NodePort: tp.NodePort, key: portKey(svc, tp)}
+	p := &Port{Service: svc, Name: tp.Name, Proto: proto, Port: tp.Port, NodePort: tp.NodePort, key: portKey(svc, tp),
+		routed: c.routed[routedKey{svc.Key(), tp.Name, tp.Protocol}]}
 	// A port that changes its protocol is another port: flows of the old one must not be counted as its own.
 	p.ID = c.table.portNames.id(p.key + "/" + string(tp.Protocol))
 	c.table.ports = append(c.table.ports, p)
@@ -217,7 +219,7 @@ func (c *compiler) fronts(p *Port, f family) error {
 				}
 				return fmt.Errorf("address %s is taken by %s", a, taken.port)
 			}
-			c.table.fronts[key] = front{p, way.kind}
+			c.table.fronts[key] = front{port: p, kind: way.kind}
 		}
 	}
 	return c.nodePort(p, f)
@@ -250,5 +252,5 @@ func vipsOf(svc *topology.Service) []netip.Addr {
 
 // isExternal reports whether p can be reached from outside the cluster in family f.
 func isExternal(p *Port, f family) bool {
-	return p.NodePort != 0 || len(addrsOf(vipsOf(p.Service), f)) > 0 || len(addrsOf(p.Service.ExternalIPs, f)) > 0
+	return p.routed || p.NodePort != 0 || len(addrsOf(vipsOf(p.Service), f)) > 0 || len(addrsOf(p.Service.ExternalIPs, f)) > 0
 }

@@ -27,7 +27,11 @@ type nodePortKey struct {
 // front is the way into a service port.
 type front struct {
 	port *Port
-	kind reason.Reason // reason.ClusterIP, LoadBalancer, ExternalIP or NodePort
+	kind reason.Reason // reason.ClusterIP, LoadBalancer, ExternalIP, NodePort or Route
+
+	// Of a route, whose port depends on the flow: enter sets port and share.
+	route *route
+	share *Share
 }
 
 // Decide says what becomes of the first packet of a flow, whose tuple is tu and which comes from where from says.
@@ -43,7 +47,12 @@ func (t *Table) Decide(tu *packet.Tuple, from Origin) Decision {
 	if !ok {
 		return t.decideUnmatched(tu)
 	}
-	d := Decision{Reason: f.kind, Front: f.kind, Port: f.port, Source: t.sourceOf(tu.Src, from)}
+	if f.route != nil {
+		if refusal, ok := f.enter(tu); !ok {
+			return refusal
+		}
+	}
+	d := Decision{Reason: f.kind, Front: f.kind, Port: f.port, Share: f.share, Source: t.sourceOf(tu.Src, from)}
 	h := &f.port.halves[familyOf(tu.Dst)]
 	if !f.admits(h, tu.Src) {
 		d.Reason = reason.SourceRange
@@ -71,14 +80,33 @@ func (f *front) filtered() bool {
 	return f.kind == reason.LoadBalancer || f.port.Service.SourceRangesAll
 }
 
-// Admits returns the service port that a flow with this tuple is addressed to, nil when there is none or when its source
-// ranges refuse the source: what a flow that exists is judged by when services have changed.
-func (t *Table) Admits(tu *packet.Tuple) *Port {
+// Leads reports whether a flow with the forward tuple tu, under this generation, can have been opened to the service port with
+// this number: it is addressed to that port, or to a route that has it, whatever the weight. Traffic policies, source ranges
+// and the state of endpoints are not asked.
+func (t *Table) Leads(tu *packet.Tuple, port uint32) bool {
+	_, ok := t.wayTo(tu, port)
+	return ok
+}
+
+// Admits is Leads for a flow whose client the source ranges have to allow.
+func (t *Table) Admits(tu *packet.Tuple, port uint32) bool {
+	f, ok := t.wayTo(tu, port)
+	return ok && f.admits(&f.port.halves[familyOf(tu.Dst)], tu.Src)
+}
+
+// wayTo returns the front that tu is addressed to as the way into the service port with this number, if it is one.
+func (t *Table) wayTo(tu *packet.Tuple, port uint32) (front, bool) {
 	f, ok := t.find(tu)
-	if !ok || !f.admits(&f.port.halves[familyOf(tu.Dst)], tu.Src) {
-		return nil
+	if !ok || f.route == nil {
+		return f, ok && f.port.ID == port
 	}
-	return f.port
+	for i := range f.route.shares {
+		if p := f.route.shares[i].Port; p != nil && p.ID == port {
+			f.port = p
+			return f, true
+		}
+	}
+	return front{}, false
 }
 
 // find returns the front that tu is addressed to.
@@ -90,7 +118,7 @@ func (t *Table) find(tu *packet.Tuple) (front, bool) {
 		return front{}, false
 	}
 	p, ok := t.nodePorts[nodePortKey{familyOf(tu.Dst), tu.Proto, tu.DstPort}]
-	return front{p, reason.NodePort}, ok
+	return front{port: p, kind: reason.NodePort}, ok
 }
 
 // decideUnmatched decides about a packet that is addressed to no service port. An address that is the gateway's own,

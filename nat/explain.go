@@ -61,7 +61,7 @@ func (t *Table) explainClient(s Source) string {
 // explainRanges says what the source ranges of the service mean for a decision; "" when it has none of this family.
 func explainRanges(d *Decision, f family) string {
 	r := &d.Port.halves[f].ranges
-	fr := front{d.Port, d.Front}
+	fr := front{port: d.Port, kind: d.Front}
 	switch {
 	case len(r.list) == 0:
 		return ""

@@ -63,3 +63,13 @@ func AffinityCount(a *Affinity, key uint64) (n int) {
 func AffinityMark(a *Affinity, key uint64, slot int, backend uint32) {
 	a.bucket(pinKey(key))[slot].word.Store(uint64(pinKey(key).pin(backend) | pinMark))
 }
+
+// Chooser returns the choice of a route among shares of these weights: the number of the share that a hash belongs to.
+func Chooser(weights []int) func(hash uint64) int {
+	r := &route{shares: make([]Share, len(weights))}
+	for i, w := range weights {
+		r.shares[i] = Share{Index: i, Weight: w}
+		r.total += uint64(w)
+	}
+	return func(hash uint64) int { return r.choose(hash).Index }
+}

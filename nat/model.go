@@ -20,6 +20,7 @@ type Port struct {
 	NodePort uint16 // 0: none
 
 	key      string
+	routed   bool       // a route leads here
 	backends []*Backend // every endpoint of the port, usable or not, sorted
 	halves   [families]half
 	pins     pinScope // of session affinity

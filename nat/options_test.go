@@ -192,9 +192,8 @@ func TestDecideSourceRangeOptions(t *testing.T) {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 			// A flow that exists is judged by the same ranges.
-			admitted := d.Port != nil && d.Reason != reason.SourceRange
-			if port := table.Admits(&tu); (port != nil) != admitted || admitted && port != d.Port {
-				t.Errorf("flow admitted to %v, decided %s", port, d.Reason)
+			if want := d.Reason != reason.SourceRange; d.Port != nil && table.Admits(&tu, d.Port.ID) != want {
+				t.Errorf("flow admitted: %v, decided %s", !want, d.Reason)
 			}
 		})
 	}

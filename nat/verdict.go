@@ -40,6 +40,7 @@ type Decision struct {
 	SNAT       bool        // the source becomes SNATAddr, with a port of the pool
 	Port       *Port       // the service port that was addressed; nil when the packet is for none
 	Backend    *Backend    // the chosen one; nil unless Verdict is Forward
+	Share      *Share      // of the route that was addressed; nil when it was none, or one without weight
 	Candidates []*Backend  // what Backend was chosen from, sorted by address and port
 	SNATAddr   packet.Addr // valid iff SNAT
 	// Front is the kind of address that was matched: reason.ClusterIP, LoadBalancer, ExternalIP or NodePort; Unknown

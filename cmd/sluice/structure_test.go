@@ -59,6 +59,7 @@ func mayImport() map[string][]string {
 		"sluice/dns":             append([]string{"sluice/dns/..."}, low...),
 		"sluice/engine/fib":      low,
 		"sluice/engine/health":   low,
+		"sluice/engine/healthz":  append([]string{"sluice/nat"}, low...),
 		"sluice/engine/admin":    append([]string{"sluice/nat/reason", "sluice/xdp"}, low...),
 		"sluice/engine/metrics":  append([]string{"sluice/nat/reason", "sluice/conntrack", "sluice/xdp"}, low...),
 		"sluice/engine/punt":     append([]string{"sluice/xdp"}, low...),

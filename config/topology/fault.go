@@ -25,6 +25,7 @@ type resolver struct {
 	faults []Fault
 	nodes  map[string]*Node // by name
 	owners owners
+	routes []routeAt
 
 	podsByLabel podIndex
 	kept        map[string]ServiceState // what services had before, by key

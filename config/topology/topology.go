@@ -254,6 +254,13 @@ type Route struct {
 	Created         time.Time
 	Listen          []netip.AddrPort // those of its listeners that no older route has
 	Backends        []RouteBackend
+	Lost            []LostListener // listeners that an older route has
+}
+
+// LostListener is a listener of a route that an older one has.
+type LostListener struct {
+	Listen netip.AddrPort
+	Winner string // "namespace/name" of that route
 }
 
 // Key returns "namespace/name".
@@ -264,7 +271,7 @@ type RouteBackend struct {
 	Service string // "namespace/name"
 	Port    string // name of the service port, "" for an unnamed one
 	Weight  int    // 0 to 1000000; the share is the weight by the sum of all
-	// Problem says why this share is refused: "BackendNotFound" or "RefNotPermitted"; "" when it is not.
+	// Problem says why this share is refused: BackendNotFound or RefNotPermitted; "" when it is not.
 	Problem string
 }
 

@@ -28,7 +28,8 @@ type Options struct {
 	Down      Down                             // nil: all endpoints pass
 	Targets   func(t *topology.Topology) error // told of each new topology, for its health checks; may be nil
 	Keep      func(backends []netip.Addr)      // told of the backends' addresses, to keep their next hops alive; may be nil
-	Published func()                           // told that a new generation is in use; must not block; may be nil
+	Queued    func()                           // told when a change is about to be put in force; must not block; may be nil
+	Published func(*Snapshot)                  // told of each snapshot once workers may see it, in order; may be nil
 	Interval  time.Duration                    // DefaultInterval when 0
 	Log       *slog.Logger
 }
@@ -93,9 +94,17 @@ func (c *Controller) setTargets(t *topology.Topology) error {
 
 // Notify says that the health of an endpoint has changed. It never blocks; Run does the work.
 func (c *Controller) Notify() {
+	c.queued()
 	select {
 	case c.requests <- struct{}{}:
 	default: // one is waiting already, and will see this change too
+	}
+}
+
+// queued tells that something is to be put in force.
+func (c *Controller) queued() {
+	if c.Queued != nil {
+		c.Queued()
 	}
 }
 
@@ -133,6 +142,7 @@ func (c *Controller) publish(t *topology.Topology) error {
 	if err != nil {
 		return err
 	}
+	c.queued() // not before: a topology that does not compile is the caller's to mend, and nothing waits for it
 	changed := c.classifier != nil && !equal(old.Rules, next.Rules)
 	var grown *xdp.Rules
 	if changed {
@@ -149,7 +159,7 @@ func (c *Controller) publish(t *topology.Topology) error {
 		c.shrink(next.Rules)
 	}
 	if c.Published != nil {
-		c.Published()
+		c.Published(next)
 	}
 	return nil
 }

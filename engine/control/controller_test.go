@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -183,7 +184,7 @@ func TestForget(t *testing.T) {
 	published := 0
 	first, second := "198.18.1.11", "198.18.1.12"
 	c := newController(t, topologyOf(serviceOn("cart", "198.19.0.10", first, second)),
-		control.Options{Published: func() { published++ }})
+		control.Options{Published: func(*control.Snapshot) { published++ }})
 	f := &classifier{c: c}
 	c.Connect(f)
 	backend := func(a string) xdp.Backend { return xdp.Backend{Addr: addrOf(a), Proto: packet.ProtoTCP, Port: 8080} }
@@ -260,4 +261,38 @@ func TestDepartedAddresses(t *testing.T) {
 	if s := c.Current(); !slices.Equal(s.Rules.Services, services[:1]) || len(s.Rules.NodePorts) != 0 || len(s.Rules.Backends) != 1 {
 		t.Errorf("rules %+v", s.Rules)
 	}
+}
+
+// TestHooks tells of each change before and after it is in force, and leaves a change waiting that cannot be put in force.
+func TestHooks(t *testing.T) {
+	var events []string
+	c := newController(t, topologyOf(serviceOn("old", "198.19.0.10", "198.18.1.11")), control.Options{
+		Queued:    func() { events = append(events, "queued") },
+		Published: func(s *control.Snapshot) { events = append(events, fmt.Sprint("published ", s.Generation)) },
+	})
+	f := &classifier{c: c}
+	c.Connect(f)
+	step := func(want ...string) {
+		t.Helper()
+		if !slices.Equal(events, want) {
+			t.Errorf("%q, want %q", events, want)
+		}
+		events = nil
+	}
+	step("queued", "published 1")
+	if err := c.Apply(topologyOf(serviceOn("new", "198.19.0.20", "198.18.1.12"))); err != nil {
+		t.Fatal(err)
+	}
+	step("queued", "published 2")
+	if err := c.Apply(topologyOf(serviceOn("a", "198.19.0.20"), serviceOn("b", "198.19.0.20"))); err == nil {
+		t.Error("two services on one address")
+	}
+	step() // refused: nothing waits
+	f.err = errors.New("no room")
+	if err := c.Apply(topologyOf(serviceOn("third", "198.19.0.30"))); !errors.Is(err, f.err) {
+		t.Errorf("error %v", err)
+	}
+	step("queued")
+	c.Notify()
+	step("queued")
 }

@@ -29,6 +29,10 @@ type Sample struct {
 	Reloads    uint64 // topologies that were loaded again and are or were in use
 	Refused    uint64 // reloads that changed nothing, for a fault
 	Up, Down   int    // endpoints that pass and fail their health checks
+
+	HealthPorts        int    // sockets of health_check_node_ports that are open
+	HealthPortsMissing int    // those that could not be opened
+	HealthPortFailures uint64 // attempts to open one that failed
 }
 
 // Handler serves /metrics out of sample, which is called on each scrape, by any goroutine.
@@ -53,7 +57,7 @@ type collector struct {
 
 	generation, packets, bytes, socketPackets, socketBytes, socketEvents  *prometheus.Desc
 	classified, flows, flowLimit, flowPeak, flowEvents, punted, endpoints *prometheus.Desc
-	purged, reloads, reloadFailures                                       *prometheus.Desc
+	purged, reloads, reloadFailures, healthPorts, healthPortFailures      *prometheus.Desc
 }
 
 func newCollector(sample func() Sample) *collector {
@@ -78,6 +82,9 @@ func newCollector(sample func() Sample) *collector {
 		reloadFailures: desc("reload_failures_total", "Reloads that were refused: the topology from before stayed in use."),
 		punted:         desc("punted_packets_total", "Packets given back to the kernel.", "result"),
 		endpoints:      desc("endpoints", "Endpoints with a health check, by its result.", "state"),
+
+		healthPorts:        desc("health_check_ports", "Sockets of services' health check ports that are wanted.", "state"),
+		healthPortFailures: desc("health_check_port_failures_total", "Attempts to open one that failed."),
 	}
 }
 
@@ -119,6 +126,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.punted, s.PuntFailed, "refused")
 	gauge(c.endpoints, float64(s.Up), "up")
 	gauge(c.endpoints, float64(s.Down), "down")
+	gauge(c.healthPorts, float64(s.HealthPorts), "open")
+	gauge(c.healthPorts, float64(s.HealthPortsMissing), "missing")
+	counter(c.healthPortFailures, s.HealthPortFailures)
 }
 
 // counterFunc sends a counter with labels.

@@ -31,6 +31,7 @@ func scrape(t *testing.T, s metrics.Sample) string {
 func sample() metrics.Sample {
 	s := metrics.Sample{
 		Generation: 7, Purged: 51, Reloads: 52, Refused: 53, Punted: 5, PuntFailed: 1, Up: 3, Down: 2,
+		HealthPorts: 4, HealthPortsMissing: 8, HealthPortFailures: 9,
 		Sockets:    []xdp.SocketStats{{Interface: "eth0", Queue: 1, RxPackets: 11, TxBytes: 640, TxFull: 4, RxRingFull: 9}},
 		Classified: []xdp.ClassifyStats{{Interface: "eth0", Passed: 21, Redirected: 22, NoSocket: 23}},
 		Flows:      conntrack.Stats{MaxFlows: 1000, Live: 31, Peak: 33, Inserted: 32, Clashes: 6},
@@ -61,6 +62,9 @@ func TestMetrics(t *testing.T) {
 		`sluice_punted_packets_total{result="taken"} 5`,
 		`sluice_punted_packets_total{result="refused"} 1`,
 		`sluice_endpoints{state="down"} 2`,
+		`sluice_health_check_ports{state="open"} 4`,
+		`sluice_health_check_ports{state="missing"} 8`,
+		`sluice_health_check_port_failures_total 9`,
 		`process_resident_memory_bytes`,
 	} {
 		if !strings.Contains(text, "\n"+want) {

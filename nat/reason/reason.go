@@ -22,11 +22,14 @@ const (
 	RelatedICMP       // an ICMP error that belongs to a tracked flow, translated
 	EchoReply         // answered: ICMP echo request to a service address
 	NeighbourResolved // sent after it waited for its next hop's link-layer address
+	Route             // a new flow to a listener of a weighted route
 
 	// Rejected (ICMP or ICMPv6 port unreachable, or TCP RST).
 	NoEndpoints     // the service has no usable endpoint anywhere
 	UnknownPort     // a service address, but no service on this protocol and port
 	EndpointRemoved // a segment of a connection whose endpoint has left, and whose service resets such ones
+	// RouteBackendInvalid: the share of the route is one of no service port, or no share has weight; UDP is dropped for it.
+	RouteBackendInvalid
 
 	// Dropped.
 	Malformed           // header lengths or versions that contradict each other
@@ -97,12 +100,16 @@ func describe(r Reason) entry {
 		return entry{"echo_reply", "ICMP echo to a service address, answered"}
 	case NeighbourResolved:
 		return entry{"neighbour_resolved", "sent after waiting for the next hop's link-layer address"}
+	case Route:
+		return entry{"route", "new flow to a listener of a weighted route"}
 	case NoEndpoints:
 		return entry{"no_endpoints", "the service has no usable endpoint"}
 	case UnknownPort:
 		return entry{"unknown_port", "service address without a service on this protocol and port"}
 	case EndpointRemoved:
 		return entry{"endpoint_removed", "connection to an endpoint that has left, reset at both ends"}
+	case RouteBackendInvalid:
+		return entry{"route_backend_invalid", "this share of the route has no service port, or no share has weight"}
 	case Malformed:
 		return entry{"malformed", "headers that contradict each other"}
 	case Martian:
