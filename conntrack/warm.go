@@ -35,4 +35,5 @@ func (h *Handle) WarmFlow(hint Hint) {
 	f.side[Forward].packets.Load()
 	f.side[Reply].packets.Load()
 	f.status.Load()
+	f.rival.Load()
 }

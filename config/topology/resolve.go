@@ -117,7 +117,7 @@ func (r *resolver) conntrack() {
 		r.fault("conntrack.max_flows", "%d is out of range: expected %d to %d", in.MaxFlows, least, most)
 	}
 	def := DefaultTimeouts()
-	out.MaxFlows = in.MaxFlows
+	out.MaxFlows, out.TCPLiberal = in.MaxFlows, in.TCPLiberal
 	out.Timeouts = Timeouts{
 		TCPSyn:         r.duration("conntrack.tcp_syn", in.TCPSyn, def.TCPSyn),
 		TCPEstablished: r.duration("conntrack.tcp_established", in.TCPEstablished, def.TCPEstablished),
@@ -127,6 +127,9 @@ func (r *resolver) conntrack() {
 		UDP:            r.duration("conntrack.udp", in.UDP, def.UDP),
 		UDPStream:      r.duration("conntrack.udp_stream", in.UDPStream, def.UDPStream),
 		ICMP:           r.duration("conntrack.icmp", in.ICMP, def.ICMP),
+		SCTPSetup:      r.duration("conntrack.sctp_setup", in.SCTPSetup, def.SCTPSetup),
+		SCTP:           r.duration("conntrack.sctp", in.SCTP, def.SCTP),
+		SCTPShutdown:   r.duration("conntrack.sctp_shutdown", in.SCTPShutdown, def.SCTPShutdown),
 	}
 }
 
