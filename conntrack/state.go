@@ -104,7 +104,7 @@ func (s status) next(d Direction, flags uint8) status {
 
 // nextTCP is the TCP part of next. A FIN before the handshake is complete does not count: it would let a flood of bare SYN
 // and FIN pairs obtain the long timeout of a half-closed connection. Nothing leads out of TimeWait and Closed but RST and the
-// end of the flow: a new connection on the same ports is a new flow, see Flow.Reusable.
+// end of the flow: a new connection on the same ports is a new flow, see Flow.Over.
 func (s status) nextTCP(d Direction, flags uint8) status {
 	if flags&flagRST != 0 {
 		return s.withState(Closed)
@@ -148,20 +148,12 @@ func (s status) prolongs(tcpFlags uint8) bool {
 	return tcpFlags&(flagFIN|flagRST) == 0
 }
 
-// Over reports whether the flow's connection or association has ended, so that a new one may take its place.
+// Over reports whether the flow's connection or association has ended. The caller then removes the flow when the first packet
+// of a new one comes from the client, so that a client which reuses a port at once does not lose its SYN to a connection
+// that is over.
 func (f *Flow) Over() bool {
 	st := f.State()
 	return st == TimeWait || st == Closed || st == SCTPClosed
-}
-
-// Reusable reports whether a packet with these TCP flags, travelling in direction d, opens a new connection on the ports of
-// this finished one. The caller then removes the flow and treats the packet as the first of a new one, so that a client that
-// reuses a port at once does not lose its SYN to a connection that is over.
-func (f *Flow) Reusable(d Direction, tcpFlags uint8) bool {
-	if d != Forward || tcpFlags&(flagSYN|flagACK|flagRST|flagFIN) != flagSYN {
-		return false
-	}
-	return f.Over()
 }
 
 // timeouts is topology.Timeouts in nanoseconds, by state.

@@ -29,7 +29,7 @@ const exhaustedFor = 1e9
 // transport takes a TCP or UDP packet through flow table and service table.
 func (p *Pipeline) transport(f *xdp.Frame) {
 	flow, d, ok := p.Flows.Lookup(&p.in.Tuple)
-	if ok && p.opensAnew(flow, d) {
+	if ok && p.opensAnew(f, flow, d) {
 		p.Flows.Remove(flow)
 		ok = false
 	}
@@ -46,13 +46,13 @@ func (p *Pipeline) transport(f *xdp.Frame) {
 	}
 }
 
-// opensAnew reports whether the packet is the SYN of a new connection on the ports of a flow that is over, or whose
-// backend takes no more connections.
-func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
-	if p.in.Proto != packet.ProtoTCP || !opens(p.in.TCPFlags) {
+// opensAnew reports whether the packet is the first of a new connection on the ports of a flow that is over, or whose
+// backend takes no more connections. Protocols without connections never begin anew.
+func (p *Pipeline) opensAnew(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction) bool {
+	if d != conntrack.Forward || !hasConnections(p.in.Proto) || !p.opens(f) {
 		return false
 	}
-	return flow.Reusable(d, p.in.TCPFlags) || d == conntrack.Forward && !p.serves(flow)
+	return flow.Over() || !p.serves(flow)
 }
 
 // along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any
@@ -70,8 +70,30 @@ func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Directi
 	if !p.mayLeave(f, hop) {
 		return true // the other end never sees it, so that it changes nothing: a RST whose TTL runs out ends no connection
 	}
-	p.Flows.Packet(flow, d, p.in.TCPFlags, p.in.End-p.in.L3)
+	if !p.track(f, flow, d) {
+		p.drop(f, reason.OutOfWindow)
+		return true
+	}
 	p.forward(f, &to, hop, why)
+	return true
+}
+
+// track records the packet in its flow. It is false for a TCP segment that is out of the window.
+func (p *Pipeline) track(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction) bool {
+	size := p.in.End - p.in.L3
+	switch p.in.Proto {
+	case packet.ProtoTCP:
+		if packet.ReadSegment(f.Bytes(), p.in, &p.segment) {
+			return p.Flows.Segment(flow, d, &p.segment, size)
+		}
+		flow.Uncheck() // how much it carries is not known, so neither is what the other end may acknowledge
+	case packet.ProtoSCTP:
+		if packet.ReadChunk(f.Bytes(), p.in, &p.chunk) {
+			p.Flows.Chunk(flow, d, &p.chunk, size)
+			return true
+		}
+	}
+	p.Flows.Packet(flow, d, p.in.TCPFlags, size)
 	return true
 }
 
@@ -143,7 +165,7 @@ func (p *Pipeline) first(f *xdp.Frame) {
 	case nat.Reject:
 		p.reject(f, d.Reason)
 	case nat.Forward:
-		if p.in.Proto == packet.ProtoTCP && !opens(p.in.TCPFlags) {
+		if hasConnections(p.in.Proto) && !p.opens(f) {
 			p.drop(f, reason.NoFlow)
 			return
 		}
@@ -151,9 +173,16 @@ func (p *Pipeline) first(f *xdp.Frame) {
 	}
 }
 
-// opens reports whether a TCP segment can be the first of a connection: SYN, and neither ACK, RST nor FIN.
-func opens(flags uint8) bool {
-	return flags&(packet.TCPSyn|packet.TCPAck|packet.TCPRst|packet.TCPFin) == packet.TCPSyn
+// hasConnections reports whether flows of a protocol begin with one packet only.
+func hasConnections(proto uint8) bool { return proto == packet.ProtoTCP || proto == packet.ProtoSCTP }
+
+// opens reports whether the packet can be the first of a connection: of TCP a SYN with neither ACK, RST nor FIN, of SCTP an
+// INIT.
+func (p *Pipeline) opens(f *xdp.Frame) bool {
+	if p.in.Proto == packet.ProtoSCTP {
+		return packet.ReadChunk(f.Bytes(), p.in, &p.chunk) && p.chunk.Type == packet.SCTPInit
+	}
+	return p.in.TCPFlags&(packet.TCPSyn|packet.TCPAck|packet.TCPRst|packet.TCPFin) == packet.TCPSyn
 }
 
 // open makes a flow for the packet and sends it on. A packet that cannot leave makes none.
