@@ -39,13 +39,29 @@ func (w *windows) synchronise(st status, d Direction, s *packet.Segment) effect 
 		return w.accept(st, s)
 	case d == Reply:
 		return w.cross(st, s)
-	case s.Flags&flagACK != 0: // the client's half of a simultaneous open
-		if st.state() == SynRecv {
-			return counts
-		}
-		return ignored
+	case s.Flags&flagACK == 0:
+		return w.request(st, s)
+	case st.state() == SynRecv && s.End() == w.of[Forward].first.Load(): // the client's half of a simultaneous open
+		w.again(Forward, s)
+		return counts
 	}
-	return w.request(st, s)
+	return ignored
+}
+
+// again deals with a SYN or SYN-ACK that is sent once more. Its window may be larger, and it may be the first that gets to
+// the other end.
+func (w *windows) again(d Direction, s *packet.Segment) {
+	own, other := &w.of[d&1], &w.of[d.Other()&1]
+	window := uint32(s.Window)
+	own.raiseSent(s.End(), window)
+	if !w.known() {
+		return
+	}
+	acked := s.Ack
+	if s.Flags&flagACK == 0 {
+		acked = other.first.Load()
+	}
+	own.raiseGrant(acked+window, acked)
 }
 
 // request deals with a SYN from the client.
@@ -61,7 +77,7 @@ func (w *windows) request(st status, s *packet.Segment) effect {
 		if !opening {
 			return ignored
 		}
-		client.raiseSent(s.End(), uint32(s.Window))
+		w.again(Forward, s)
 		if o := optionOf(s); o != 0 {
 			// Some clients give up options when they are not answered. If the SYN without them is the one that is answered, the
 			// answer has none either, and they do not count.
@@ -103,7 +119,9 @@ func (w *windows) accept(st status, s *packet.Segment) effect {
 	case st.state() == SynRecv && mine:
 		if s.End() != server.first.Load() || optionOf(s) != server.option.Load() {
 			w.unchecked.Store(1) // two answers that differ, as SYN cookies do: the client takes either
+			return counts
 		}
+		w.again(Reply, s)
 		return counts
 	case rival == 0 || end == client.first.Load() || !acknowledges(s.Ack, end):
 		return ignored // for an older SYN: the client will answer it with RST
@@ -122,8 +140,13 @@ func (w *windows) cross(st status, s *packet.Segment) effect {
 	switch {
 	case st.state() > SynRecv:
 		return ignored
-	case st.state() == SynSent && window != 0:
+	case window == 0:
+	case st.state() == SynSent:
 		w.answer(s, end)
+	case s.End() == w.of[Reply].first.Load():
+		w.again(Reply, s)
+	default:
+		return ignored
 	}
 	return counts
 }
@@ -159,7 +182,7 @@ func (w *windows) abort(st status, d Direction, s *packet.Segment) effect {
 		return counts
 	case d == Reply && w.refusesRival(s):
 		return ignored
-	case after(s.Seq, edge) || after(lowest, s.Seq):
+	case after(s.Seq, edge+1) || after(lowest, s.Seq):
 		return outside
 	case st.state() == Established:
 		return ignored

@@ -12,7 +12,7 @@ import (
 // The table sees every segment before its receiver does. So what an end can know of the other it has learned from segments
 // that were here before, and an honest segment lies between bounds that the table can compute:
 //
-//	seq  at most the right edge that the receiver has granted
+//	seq  at most the right edge that the receiver has granted, and one: a byte may have been sent to probe a window of zero
 //	end  at least what the sender has sent, less the largest window of the receiver: what is older has been acknowledged
 //	ack  at most what the receiver has sent
 //	ack  at least what the receiver has sent, less two windows: an older one its addressee discards (RFC 5961 section 5.2)
@@ -87,9 +87,8 @@ func (w *windows) inside(d Direction, s *packet.Segment) bool {
 	peerSent, peerWindow := unpack(other.sent.Load())
 	peerEdge, _ := unpack(own.grant.Load())
 	_, window := unpack(own.sent.Load())
-	// A sender may overrun the edge a little, as a zero window probe does; only what lies before it was sent for sure in the
-	// belief that it fits.
-	if after(s.Seq, edge) || after(earlier(sent, edge)-peerWindow, s.End()) {
+	// What was sent beyond the edge says nothing of the window under which it was sent.
+	if after(s.Seq, edge+1) || after(earlier(sent, edge)-peerWindow, s.End()) {
 		return false
 	}
 	if s.Flags&flagACK == 0 {
