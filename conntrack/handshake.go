@@ -123,7 +123,7 @@ func (w *windows) accept(st status, s *packet.Segment) effect {
 		}
 		w.again(Reply, s)
 		return counts
-	case rival == 0 || end == client.first.Load() || !acknowledges(s.Ack, end):
+	case rival == 0 || !acknowledges(s.Ack, end):
 		return ignored // for an older SYN: the client will answer it with RST
 	case s.End() == server.first.Load():
 		return ignored // an old SYN and its SYN-ACK once more

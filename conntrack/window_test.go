@@ -154,6 +154,13 @@ var windowScripts = []script{
 	> S 1000:500 win 64000 -> pass syn_sent
 	< S. 5000 ack 1001 win 65000 -> pass syn_recv
 	> P. 1001:500 ack 5001 win 64000 -> pass established`},
+	{name: "data in the SYN, given up", lines: `
+	> S 1000:500 win 64000 -> pass syn_sent
+	> S 1000 win 64000 -> pass syn_sent
+	< S. 5000 ack 1001 win 65000 -> pass syn_recv
+	> . 1001 ack 5001 win 64000 -> pass established
+	< S. 5000 ack 1001 win 65000 -> pass established
+	> P. 1001:500 ack 5001 win 64000 -> pass established`},
 	// As netfilter's conntrack_ack_loss_stall: acknowledgements are lost behind the table, and what is sent again is a window
 	// old. It must get through, or the connection stalls.
 	{name: "ack loss stall", lines: established + `
@@ -310,6 +317,12 @@ var windowScripts = []script{
 	< S. 60005000 ack 1001 win 65000 -> pass syn_recv
 	> . 1001 ack 5001 win 64000 -> pass established
 	< P. 5001:1000 ack 1001 win 65000 -> pass established`},
+	{name: "syn cookies: the client takes the second answer", lines: `
+	> S 1000 win 64000 -> pass syn_sent
+	< S. 5000 ack 1001 win 65000 -> pass syn_recv
+	< S. 60005000 ack 1001 win 65000 -> pass syn_recv
+	> . 1001 ack 60005001 win 64000 -> pass established
+	< P. 60005001:1000 ack 1001 win 65000 -> pass established`},
 	{name: "both fins", lines: established + `
 	> F. 1001 ack 5001 win 64000 -> pass half_closed
 	< . 5001 ack 1002 win 65000 -> pass half_closed
@@ -451,6 +464,7 @@ func TestNewFlowHasNoWindow(t *testing.T) {
 		if f.Unchecked() {
 			t.Fatal("a new flow is unchecked")
 		}
+		stale := packet.Segment{Seq: 1, Len: 1, Ack: 0x66666667, Flags: syn | ack, Window: 10}
 		for _, line := range strings.Split(strings.TrimSpace(established), "\n") {
 			d, seg := parseSegment(t, strings.Fields(line))
 			seg.Seq += uint32(round) << 24
@@ -459,6 +473,10 @@ func TestNewFlowHasNoWindow(t *testing.T) {
 				t.Fatalf("round %d: %s: dropped", round, line)
 			}
 		}
+		if h.Segment(f, rep, &stale, 60); f.State() != conntrack.Established {
+			t.Fatalf("round %d: an answer to the SYN of an older flow: %v", round, f.State())
+		}
+		h.Segment(f, fwd, &packet.Segment{Seq: 0x66666666, Len: 1, Flags: syn, Window: 10}, 60)
 		if f.State() != conntrack.Established {
 			t.Fatalf("round %d: %v", round, f.State())
 		}
@@ -489,3 +507,48 @@ func TestSegmentDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// FuzzSegment: whatever segments come, in strict and in liberal tables, one that is out of the window changes nothing, time
+// only goes on for what the table is to believe, and nothing leads out of Closed.
+func FuzzSegment(f *testing.F) {
+	f.Add(true, []byte("\x02\x00\x00\x92\x01\x00\x10\x01\x01\x11\x02\x02\x84\x10\x10"))
+	f.Add(false, []byte("\x02\x00\x00\x92\x01\x00\x10\x01\x01\x02\x40\x00\x92\x02\x41\x10\xf0\xf0"))
+	strict := open(f, 10)
+	o := options(10)
+	o.Liberal = true
+	liberal, err := conntrack.New(o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { liberal.Close() })
+	f.Fuzz(func(t *testing.T, lax bool, in []byte) {
+		tab := strict
+		if lax {
+			tab = liberal
+		}
+		h := tab.Register()
+		defer h.Close()
+		h.Enter(second)
+		flow := mustInsert(t, h, packet.ProtoTCP, 1)
+		defer func() { h.Remove(flow); h.Leave() }()
+		for now := 2 * second; len(in) >= 3; in, now = in[3:], now+second {
+			h.Leave()
+			h.Enter(now)
+			s := packet.Segment{Flags: in[0] & 0x1f, Seq: spread(in[1]), Ack: spread(in[2]), Window: uint16(in[2]) << 6, Len: uint32(in[0]>>5&3) * 700,
+				Scales: in[1]&1 != 0, WScale: in[2] & 15 % 15}
+			d := conntrack.Direction(in[0] >> 7)
+			state, seen := flow.State(), flow.Seen()
+			passed := h.Segment(flow, d, &s, 60)
+			changed := flow.State() != state || flow.Seen() != seen
+			if !passed && (changed || lax) || flow.State() > conntrack.Closed || state == conntrack.Closed && changed {
+				t.Fatalf("%+v: passed %v, from %v to %v", s, passed, state, flow.State())
+			}
+			if s.Flags&rst != 0 && flow.State() == state && changed {
+				t.Fatalf("%+v: RST prolongs %v", s, state)
+			}
+		}
+	})
+}
+
+// spread makes a sequence number of a byte: most near each other, some far away.
+func spread(b byte) uint32 { return uint32(b&31) + uint32(b>>5)<<29 }
