@@ -137,7 +137,7 @@ func (p *Pipeline) run(frames []xdp.Frame) {
 		p.hints[i] = p.Flows.Warm(p.places[i])
 	}
 	for i := range frames {
-		p.Flows.WarmFlow(p.hints[i])
+		p.Flows.WarmFlow(p.hints[i], p.batch[i].info.Proto == packet.ProtoTCP)
 	}
 	for i := range frames {
 		p.in = &p.batch[i].info
