@@ -57,10 +57,16 @@ func TestSCTPStates(t *testing.T) {
 		{"handshake", nil, handshake, to.SCTP, 0},
 		{"data", handshake, []chunkStep{right(fwd, packet.SCTPData, conntrack.Associated)}, to.SCTP, 0},
 		{"data with another tag", handshake, []chunkStep{wrong(fwd, packet.SCTPData, conntrack.Associated)}, to.SCTP, 0},
-		{"cookie ack without echo", handshake[:2], []chunkStep{right(rep, packet.SCTPCookieAck, conntrack.CookieWait)}, to.SCTPSetup, 0},
-		{"cookie echo with a wrong tag", handshake[:2], []chunkStep{wrong(fwd, packet.SCTPCookieEcho, conntrack.CookieWait)}, to.SCTPSetup, 0},
+		{"cookie ack without echo", handshake[:2], []chunkStep{
+			right(rep, packet.SCTPCookieAck, conntrack.CookieWait),
+		}, to.SCTPSetup, 0},
+		{"cookie echo with a wrong tag", handshake[:2], []chunkStep{
+			wrong(fwd, packet.SCTPCookieEcho, conntrack.CookieWait),
+		}, to.SCTPSetup, 0},
 		{"refused", handshake[:1], []chunkStep{right(rep, packet.SCTPAbort, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
-		{"refusal with a wrong tag", handshake[:1], []chunkStep{wrong(rep, packet.SCTPAbort, conntrack.CookieWait)}, to.SCTPSetup, 1},
+		{"refusal with a wrong tag", handshake[:1], []chunkStep{
+			wrong(rep, packet.SCTPAbort, conntrack.CookieWait),
+		}, to.SCTPSetup, 1},
 		{"init again in an association", handshake, []chunkStep{{fwd, opening, conntrack.Associated}}, to.SCTP, 0},
 		{"shutdown", handshake, []chunkStep{right(fwd, packet.SCTPShutdown, conntrack.ShuttingDown),
 			right(rep, packet.SCTPData, conntrack.ShuttingDown), right(rep, packet.SCTPShutdownAck, conntrack.ShuttingDown)}, to.SCTPShutdown, 0},
@@ -68,12 +74,19 @@ func TestSCTPStates(t *testing.T) {
 			right(fwd, packet.SCTPShutdownAck, conntrack.ShuttingDown), right(rep, packet.SCTPShutdownComplete, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
 		{"shutdown complete, tag reflected", handshake, []chunkStep{right(rep, packet.SCTPShutdown, conntrack.ShuttingDown),
 			reflected(rep, packet.SCTPShutdownComplete, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
-		{"shutdown complete out of turn", handshake, []chunkStep{right(rep, packet.SCTPShutdownComplete, conntrack.Associated)}, to.SCTP, 0},
-		{"shutdown with a wrong tag", handshake, []chunkStep{wrong(rep, packet.SCTPShutdown, conntrack.Associated)}, to.SCTP, 0},
+		{"shutdown complete out of turn", handshake, []chunkStep{
+			right(rep, packet.SCTPShutdownComplete, conntrack.Associated),
+		}, to.SCTP, 0},
+		{"shutdown with a wrong tag", handshake, []chunkStep{
+			wrong(rep, packet.SCTPShutdown, conntrack.Associated),
+		}, to.SCTP, 0},
 		{"abort", handshake, []chunkStep{right(fwd, packet.SCTPAbort, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
-		{"abort, tag reflected", handshake, []chunkStep{reflected(fwd, packet.SCTPAbort, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
+		{"abort, tag reflected", handshake, []chunkStep{
+			reflected(fwd, packet.SCTPAbort, conntrack.SCTPClosed),
+		}, to.SCTPShutdown, 0},
 		{"abort with a wrong tag", handshake, []chunkStep{wrong(fwd, packet.SCTPAbort, conntrack.Associated)}, to.SCTP, 1},
-		{"abort with the other tag unreflected", handshake, []chunkStep{{fwd, chunkOf(rep, packet.SCTPAbort), conntrack.Associated}}, to.SCTP, 1},
+		{"abort with the other tag unreflected", handshake, []chunkStep{
+			{fwd, chunkOf(rep, packet.SCTPAbort), conntrack.Associated}}, to.SCTP, 1},
 		{"what comes after abort", handshake, []chunkStep{right(fwd, packet.SCTPAbort, conntrack.SCTPClosed),
 			right(rep, packet.SCTPData, conntrack.SCTPClosed), right(rep, packet.SCTPShutdown, conntrack.SCTPClosed)}, to.SCTPShutdown, 2},
 	}

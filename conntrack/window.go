@@ -21,8 +21,8 @@ import (
 // below is written by segments of one direction, by compare-and-swap, so that no increase is lost; the check of
 // the other direction reads them. Why a race never makes the check stricter than it would be without one:
 //
-//   - Words are stored before the segment is forwarded. A segment that reacts to another one, such as data into a larger window or
-//     an acknowledgement, is read from the wire after the store, and the check finds at least the values it relies on.
+//   - Words are stored before the segment is forwarded. A segment that reacts to another one, such as data into a larger
+//     window or an acknowledgement, is read from the wire after the store, and the check finds at least the values it relies on.
 //   - A lower bound comes from a value that grows (what has been sent) less one that grows (a window). The first is loaded
 //     before the second, so the window is at least the one under which it was sent.
 //   - An old value of what grows, where it is the part that a lower bound is made of, lowers the bound.
