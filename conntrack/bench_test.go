@@ -1,6 +1,7 @@
 package conntrack_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -160,4 +161,35 @@ func BenchmarkHash(b *testing.B) {
 			sum += fwd.Hash(sum)
 		}
 	})
+}
+
+// BenchmarkSegment: data one way and its acknowledgement the other, with the window check and without.
+func BenchmarkSegment(b *testing.B) {
+	for _, unchecked := range []bool{false, true} {
+		b.Run(fmt.Sprintf("unchecked=%v", unchecked), func(b *testing.B) {
+			h := open(b, 10).Register()
+			h.Enter(second)
+			f := mustInsert(b, h, packet.ProtoTCP, 1)
+			if unchecked {
+				f.Uncheck()
+			}
+			h.Segment(f, fwd, &packet.Segment{Seq: 0, Len: 1, Flags: syn, Window: 60000}, 60)
+			h.Segment(f, rep, &packet.Segment{Seq: 0, Len: 1, Ack: 1, Flags: syn | ack, Window: 60000}, 60)
+			data := packet.Segment{Seq: 1, Len: 1448, Ack: 1, Flags: ack, Window: 60000}
+			answer := packet.Segment{Seq: 1, Flags: ack, Window: 60000}
+			h.Segment(f, fwd, &packet.Segment{Seq: 1, Ack: 1, Flags: ack, Window: 60000}, 60)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i&1 == 0 {
+					h.Segment(f, fwd, &data, 1500)
+					data.Seq = data.End()
+					continue
+				}
+				answer.Ack = data.Seq
+				if !h.Segment(f, rep, &answer, 52) {
+					b.Fatal("out of window")
+				}
+			}
+		})
+	}
 }

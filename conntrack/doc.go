@@ -36,7 +36,11 @@
 // # Files
 //
 //	flow.go         a flow and what can be read from it
-//	state.go        states, timeouts, transitions
+//	state.go        states, timeouts, transitions by TCP flags
+//	segment.go      TCP: what comes of a segment
+//	window.go       TCP: which numbers are acceptable
+//	handshake.go    TCP: SYN and RST
+//	sctp.go         SCTP: transitions by chunk type
 //	table.go        options, opening, closing, statistics
 //	handle.go       what a worker calls per packet
 //	insert.go       adding a flow

@@ -61,6 +61,8 @@ type Flow struct {
 	_       uint16
 	scratch [2]atomic.Uint64
 	_       uint64
+
+	windows // beside the line above, which every packet reads, too
 }
 
 // Tuple returns the tuple that packets of direction d carry when they arrive.
@@ -91,3 +93,10 @@ func (f *Flow) Counters(d Direction) (packets, bytes uint64) {
 // Scratch returns a word per direction in which the caller may cache what it likes, such as the next hop. It is 0 after
 // Insert; the table never reads it. It lives as long as the flow.
 func (f *Flow) Scratch(d Direction) *atomic.Uint64 { return &f.scratch[d&1] }
+
+// Uncheck switches the window check of a TCP flow off for good: from here on it is tracked by the flags of its segments alone.
+// It is for flows of which the table does not see every segment.
+func (f *Flow) Uncheck() { f.unchecked.Store(1) }
+
+// Unchecked reports whether the window check of the flow is switched off.
+func (f *Flow) Unchecked() bool { return f.unchecked.Load() != 0 }

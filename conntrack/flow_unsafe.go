@@ -20,14 +20,15 @@ import (
 	"unsafe"
 )
 
-// flowSize is the size of a Flow in bytes: three cache lines, one per direction and one shared.
-const flowSize = 192
+// flowSize is the size of a Flow in bytes: four cache lines, one per direction and two shared.
+const flowSize = 256
 
 // Compile-time checks: the index of a one-element array must be 0.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(Flow{})-flowSize]
 	_ = [1]struct{}{}[unsafe.Sizeof(side{})-64]
 	_ = [1]struct{}{}[unsafe.Offsetof(Flow{}.status)-128]
+	_ = [1]struct{}{}[unsafe.Offsetof(Flow{}.windows)-192]
 )
 
 // arena is the memory of a table.

@@ -81,21 +81,37 @@ func (h *Handle) Lookup(key *packet.Tuple) (*Flow, Direction, bool) {
 	return f, d, f != nil
 }
 
-// Packet records a packet of bytes bytes, L3 header included, that travels in direction d: time, counters and state.
-// tcpFlags is the flags byte of the TCP header, 0 for other protocols. It must be called for the packet that caused Insert,
-// too.
+// Packet records a packet of bytes bytes, L3 header included, that travels in direction d: time, counters and state. It is
+// for protocols without states of their own, and for TCP segments that cannot be judged by their window, see Segment;
+// tcpFlags is the flags byte of the TCP header, 0 for other protocols. It, Segment or Chunk must be called for the packet
+// that caused Insert, too.
 func (h *Handle) Packet(f *Flow, d Direction, tcpFlags uint8, bytes int) {
+	f.tally(d, bytes)
+	st := status(f.status.Load())
+	next := st.next(d, tcpFlags)
+	if next == st {
+		if st.prolongs(tcpFlags) {
+			h.refresh(f)
+		}
+		return
+	}
+	// The time before the state: a shorter timeout must not be applied to an old time.
+	h.refresh(f)
+	h.advance(f, st, d, tcpFlags)
+}
+
+// tally counts a packet.
+func (f *Flow) tally(d Direction, bytes int) {
 	s := &f.side[d&1]
 	s.packets.Add(1)
 	s.bytes.Add(uint64(bytes))
+}
+
+// refresh notes that the flow is in use.
+func (h *Handle) refresh(f *Flow) {
 	if seen := f.seen.Load(); h.now-seen >= h.t.tick {
 		// Another worker may have a later time; it must not be set back. Losing to it is fine.
 		f.seen.CompareAndSwap(seen, h.now)
-	}
-	// Only now the state: a shorter timeout must not be applied to an old time.
-	st := status(f.status.Load())
-	if next := st.next(d, tcpFlags); next != st {
-		h.advance(f, st, d, tcpFlags)
 	}
 }
 

@@ -77,6 +77,7 @@ func (h *Handle) prepare(f *Flow, keys *[2][5]uint64, m Meta) {
 		s.bytes.Store(0)
 		f.scratch[d].Store(0)
 	}
+	f.windows.reset()
 	f.created = h.now
 	f.service, f.backend, f.flags = m.Service, m.Backend, m.Flags
 	f.seen.Store(h.now)

@@ -28,8 +28,21 @@ type modelFlow struct {
 }
 
 func (f *modelFlow) packet(d conntrack.Direction, flags uint8, now int64) {
-	f.seen = now
 	f.packets[d]++
+	before := *f
+	f.follow(d, flags)
+	idle := f.tuples[0].Proto == packet.ProtoTCP && (before.aborted || flags&(fin|rst) != 0 || before.confirmed && flags&syn != 0)
+	if !idle || f.state() != before.state() {
+		f.seen = now
+	}
+}
+
+// state is what a change of which shows that the flow goes on.
+func (f *modelFlow) state() [5]bool {
+	return [5]bool{f.answered, f.confirmed, f.aborted, f.fins[0], f.fins[1]}
+}
+
+func (f *modelFlow) follow(d conntrack.Direction, flags uint8) {
 	f.replied = f.replied || d == rep
 	f.aborted = f.aborted || flags&rst != 0
 	if f.tuples[0].Proto != packet.ProtoTCP || f.aborted || f.fins[0] && f.fins[1] {

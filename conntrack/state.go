@@ -10,18 +10,22 @@ import (
 // State is the protocol state of a flow; it decides how long the flow may be silent.
 type State uint8
 
-// The states. Sequence numbers are not tracked: the ends check them, and a table that drops what it believes to be out of
-// window breaks connections that it sees half of.
+// The states.
 const (
-	SynSent     State = iota // TCP: no answer to the SYN yet
-	SynRecv                  // TCP: the backend has answered, the client has not confirmed
-	Established              // TCP: handshake complete
-	HalfClosed               // TCP: one side has sent FIN
-	TimeWait                 // TCP: both sides have sent FIN
-	Closed                   // TCP: a side has sent RST
-	UDPSingle                // UDP and protocols without states: no reply seen
-	UDPStream                // UDP: replies seen
-	ICMP                     // ICMP and ICMPv6 echo
+	SynSent      State = iota // TCP: no answer to the SYN yet
+	SynRecv                   // TCP: the backend has answered, the client has not confirmed
+	Established               // TCP: handshake complete
+	HalfClosed                // TCP: one side has sent FIN
+	TimeWait                  // TCP: both sides have sent FIN
+	Closed                    // TCP: a side has sent RST
+	UDPSingle                 // UDP and protocols without states: no reply seen
+	UDPStream                 // UDP: replies seen
+	ICMP                      // ICMP and ICMPv6 echo
+	CookieWait                // SCTP: INIT sent
+	CookieEchoed              // SCTP: the client has answered INIT ACK
+	Associated                // SCTP: four-way handshake complete
+	ShuttingDown              // SCTP: a side has sent SHUTDOWN
+	SCTPClosed                // SCTP: aborted or shut down
 	numState
 )
 
@@ -31,7 +35,7 @@ const stateSlots = 16
 // String returns the name that the admin interface shows.
 func (s State) String() string {
 	names := [...]string{"syn_sent", "syn_recv", "established", "half_closed", "time_wait", "closed",
-		"udp", "udp_stream", "icmp"}
+		"udp", "udp_stream", "icmp", "sctp_cookie_wait", "sctp_cookie_echoed", "sctp_established", "sctp_shutdown", "sctp_closed"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -81,6 +85,8 @@ func firstState(proto uint8) State {
 		return SynSent
 	case packet.ProtoICMP, packet.ProtoICMPv6:
 		return ICMP
+	case packet.ProtoSCTP:
+		return CookieWait
 	}
 	return UDPSingle
 }
@@ -98,7 +104,7 @@ func (s status) next(d Direction, flags uint8) status {
 
 // nextTCP is the TCP part of next. A FIN before the handshake is complete does not count: it would let a flood of bare SYN
 // and FIN pairs obtain the long timeout of a half-closed connection. Nothing leads out of TimeWait and Closed but RST and the
-// end of the flow: a new connection on the same ports is a new flow, see Flow.Reusable.
+// end of the flow: a new connection on the same ports is a new flow, see Flow.Over.
 func (s status) nextTCP(d Direction, flags uint8) status {
 	if flags&flagRST != 0 {
 		return s.withState(Closed)
@@ -127,15 +133,27 @@ func (s status) nextTCP(d Direction, flags uint8) status {
 	return s.withState(HalfClosed)
 }
 
-// Reusable reports whether a packet with these TCP flags, travelling in direction d, opens a new connection on the ports of
-// this finished one. The caller then removes the flow and treats the packet as the first of a new one, so that a client that
-// reuses a port at once does not lose its SYN to a connection that is over.
-func (f *Flow) Reusable(d Direction, tcpFlags uint8) bool {
-	if d != Forward || tcpFlags&(flagSYN|flagACK|flagRST|flagFIN) != flagSYN {
+// prolongs reports whether a packet that leaves the state as it is shows that the flow is in use. What a flow is ended with
+// does not, however often it comes, nor does anything once it has ended: a flood of RST, FIN or of late data must not keep
+// a flow in the table. A SYN on an established connection is the end of it, or forged.
+func (s status) prolongs(tcpFlags uint8) bool {
+	switch st := s.state(); {
+	case st == Closed || st == SCTPClosed:
 		return false
+	case st > Closed:
+		return true
+	case st >= Established:
+		return tcpFlags&(flagSYN|flagFIN|flagRST) == 0
 	}
+	return tcpFlags&(flagFIN|flagRST) == 0
+}
+
+// Over reports whether the flow's connection or association has ended. The caller then removes the flow when the first packet
+// of a new one comes from the client, so that a client which reuses a port at once does not lose its SYN to a connection
+// that is over.
+func (f *Flow) Over() bool {
 	st := f.State()
-	return st == TimeWait || st == Closed
+	return st == TimeWait || st == Closed || st == SCTPClosed
 }
 
 // timeouts is topology.Timeouts in nanoseconds, by state.
@@ -152,6 +170,12 @@ func timeoutsFrom(t topology.Timeouts) timeouts {
 		UDPSingle:   int64(t.UDP),
 		UDPStream:   int64(t.UDPStream),
 		ICMP:        int64(t.ICMP),
+
+		CookieWait:   int64(t.SCTPSetup),
+		CookieEchoed: int64(t.SCTPSetup),
+		Associated:   int64(t.SCTP),
+		ShuttingDown: int64(t.SCTPShutdown),
+		SCTPClosed:   int64(t.SCTPShutdown),
 	}
 }
 

@@ -23,6 +23,7 @@ const spareFlows = 16384
 type Options struct {
 	MaxFlows int               // flows that may be live at once, 1 to MaxFlowsLimit
 	Timeouts topology.Timeouts // each must be positive
+	Liberal  bool              // TCP segments out of their window are let through all the same, see Handle.Segment
 	Seed     uint64            // of the hash; 0 takes a random one, so that nobody can craft collisions
 }
 
@@ -36,6 +37,7 @@ type Table struct {
 	timeout  timeouts
 	tick     int64
 	max      int64
+	liberal  bool
 	patience int
 	pause    func() // nil but in tests, see step
 
@@ -90,6 +92,7 @@ func newTable(o Options, a *arena) *Table {
 		mask:     uint64(len(a.buckets) - 1),
 		timeout:  timeoutsFrom(o.Timeouts),
 		max:      int64(o.MaxFlows),
+		liberal:  o.Liberal,
 		patience: patience,
 		due:      make([]atomic.Int64, (len(a.flows)+blockFlows-1)/blockFlows),
 	}

@@ -24,8 +24,9 @@ func (h *Handle) Place(key *packet.Tuple) Place {
 // Warm brings the bucket at p into the caches.
 func (h *Handle) Warm(p Place) Hint { return Hint(h.t.buckets[p].Load()) }
 
-// WarmFlow brings the flow at the head of the bucket into the caches. Call it for all hints of a batch, after Warm for all places.
-func (h *Handle) WarmFlow(hint Hint) {
+// WarmFlow brings the flow at the head of the bucket into the caches, with its windows if the packet is a TCP segment. Call it for
+// all hints of a batch, after Warm for all places.
+func (h *Handle) WarmFlow(hint Hint, windows bool) {
 	l := link(hint).bare()
 	if l == 0 {
 		return
@@ -35,4 +36,7 @@ func (h *Handle) WarmFlow(hint Hint) {
 	f.side[Forward].packets.Load()
 	f.side[Reply].packets.Load()
 	f.status.Load()
+	if windows {
+		f.rival.Load()
+	}
 }

@@ -29,7 +29,7 @@ const exhaustedFor = 1e9
 // transport takes a TCP or UDP packet through flow table and service table.
 func (p *Pipeline) transport(f *xdp.Frame) {
 	flow, d, ok := p.Flows.Lookup(&p.in.Tuple)
-	if ok && p.opensAnew(flow, d) {
+	if ok && p.opensAnew(f, flow, d) {
 		p.Flows.Remove(flow)
 		ok = false
 	}
@@ -46,17 +46,14 @@ func (p *Pipeline) transport(f *xdp.Frame) {
 	}
 }
 
-// opensAnew reports whether the packet is the SYN of a new connection on the ports of a flow that is over, or whose
-// backend takes no more connections.
-func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
-	if p.in.Proto != packet.ProtoTCP || !opens(p.in.TCPFlags) {
-		return false
-	}
-	if d != conntrack.Forward {
+// opensAnew reports whether the packet is the first of a new connection on the ports of a flow that is over, or whose
+// backend takes no more connections. Protocols without connections never begin anew.
+func (p *Pipeline) opensAnew(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction) bool {
+	if d != conntrack.Forward || !hasConnections(p.in.Proto) || !p.opens(f) {
 		return false
 	}
 	forward := flow.Tuple(conntrack.Forward)
-	return flow.Reusable(d, p.in.TCPFlags) || !serves(p.snap.NAT, &forward, flow.Meta())
+	return flow.Over() || !serves(p.snap.NAT, &forward, flow.Meta())
 }
 
 // along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any
@@ -64,7 +61,7 @@ func (p *Pipeline) opensAnew(flow *conntrack.Flow, d conntrack.Direction) bool {
 func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction, why reason.Reason) bool {
 	to := flow.Tuple(d.Other()).Reverse()
 	hop, fate := p.hopOf(flow, d, to.Dst)
-	if fate == purge || fate == reset && opens(p.in.TCPFlags) {
+	if fate == purge || fate == reset && p.opens(f) {
 		p.purge(flow) // a SYN has no connection to lose, and its next copy opens one
 		return false
 	}
@@ -78,8 +75,30 @@ func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Directi
 	if !p.mayLeave(f, hop) {
 		return true // the other end never sees it, so that it changes nothing: a RST whose TTL runs out ends no connection
 	}
-	p.Flows.Packet(flow, d, p.in.TCPFlags, p.in.End-p.in.L3)
+	if !p.track(f, flow, d) {
+		p.drop(f, reason.OutOfWindow)
+		return true
+	}
 	p.forward(f, &to, hop, why)
+	return true
+}
+
+// track records the packet in its flow. It is false for a TCP segment that is out of the window.
+func (p *Pipeline) track(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction) bool {
+	size := p.in.End - p.in.L3
+	switch p.in.Proto {
+	case packet.ProtoTCP:
+		if packet.ReadSegment(f.Bytes(), p.in, &p.segment) {
+			return p.Flows.Segment(flow, d, &p.segment, size)
+		}
+		flow.Uncheck() // how much it carries is not known, so neither is what the other end may acknowledge
+	case packet.ProtoSCTP:
+		if packet.ReadChunk(f.Bytes(), p.in, &p.chunk) {
+			p.Flows.Chunk(flow, d, &p.chunk, size)
+			return true
+		}
+	}
+	p.Flows.Packet(flow, d, p.in.TCPFlags, size)
 	return true
 }
 
@@ -125,7 +144,7 @@ func (p *Pipeline) first(f *xdp.Frame) {
 	if d.Verdict != nat.Pass {
 		why = p.refused(f)
 	}
-	opens := p.mayOpen()
+	opens := p.mayOpen(f)
 	if why == reason.Unknown && opens {
 		d = p.snap.NAT.Stick(p.Affinity, d, &p.in.Tuple, p.now)
 	}
@@ -151,11 +170,18 @@ func (p *Pipeline) first(f *xdp.Frame) {
 }
 
 // mayOpen reports whether the packet at hand can be the first of a flow.
-func (p *Pipeline) mayOpen() bool { return p.in.Proto != packet.ProtoTCP || opens(p.in.TCPFlags) }
+func (p *Pipeline) mayOpen(f *xdp.Frame) bool { return !hasConnections(p.in.Proto) || p.opens(f) }
 
-// opens reports whether a TCP segment can be the first of a connection: SYN, and neither ACK, RST nor FIN.
-func opens(flags uint8) bool {
-	return flags&(packet.TCPSyn|packet.TCPAck|packet.TCPRst|packet.TCPFin) == packet.TCPSyn
+// hasConnections reports whether flows of a protocol begin with one packet only.
+func hasConnections(proto uint8) bool { return proto == packet.ProtoTCP || proto == packet.ProtoSCTP }
+
+// opens reports whether the packet can be the first of a connection: of TCP a SYN with neither ACK, RST nor FIN, of SCTP an
+// INIT.
+func (p *Pipeline) opens(f *xdp.Frame) bool {
+	if p.in.Proto == packet.ProtoSCTP {
+		return packet.ReadChunk(f.Bytes(), p.in, &p.chunk) && p.chunk.Type == packet.SCTPInit
+	}
+	return p.in.TCPFlags&(packet.TCPSyn|packet.TCPAck|packet.TCPRst|packet.TCPFin) == packet.TCPSyn
 }
 
 // open makes a flow for the packet and sends it on. A packet that cannot leave makes none.

@@ -361,3 +361,50 @@ func TestPipelineDoesNotAllocate(t *testing.T) {
 		})
 	}
 }
+
+// TestPortsReusedAtOnce opens and ends a thousand connections in one second from a handful of source ports: no packet of any is
+// lost.
+func TestPortsReusedAtOnce(t *testing.T) {
+	b := newBed(t, testTopology())
+	one := func(n int) {
+		seq, answer := uint32(n)*7919, -uint32(n)*104729
+		there := tuple(tcp, podClient, uint16(40000+n%5), webIP, 80)
+		var back packet.Tuple
+		for i, s := range []struct {
+			reply    bool
+			flags    uint8
+			seq, ack uint32
+		}{
+			{false, packet.TCPSyn, seq, 0}, {true, packet.TCPSyn | packet.TCPAck, answer, seq + 1},
+			{false, packet.TCPAck, seq + 1, answer + 1}, {true, packet.TCPFin | packet.TCPAck, answer + 1, seq + 1},
+			{false, packet.TCPFin | packet.TCPAck, seq + 1, answer + 2}, {true, packet.TCPAck, answer + 2, seq + 2},
+		} {
+			from, tu := 0, there
+			if s.reply {
+				from, tu = 1, back
+			}
+			front, out := b.run(from, frame(tu, func(p *packet.Spec) { p.TCPFlags, p.Seq, p.Ack = s.flags, s.seq, s.ack }))
+			sent := out
+			if s.reply {
+				sent = front
+			}
+			if len(sent) != 1 || len(front)+len(out) != 1 {
+				t.Fatalf("connection %d, packet %d: %d and %d sent", n, i, len(front), len(out))
+			}
+			if !s.reply {
+				in := verify(t, sent[0])
+				back = in.Tuple.Reverse()
+			}
+		}
+	}
+	for n := range 1000 {
+		b.now += int64(time.Millisecond)
+		one(n)
+	}
+	if s := b.flows.Stats(); s.Inserted != 1000 || s.Live != 5 {
+		t.Errorf("%d flows inserted, %d live, want 1000 and 5", s.Inserted, s.Live)
+	}
+	if n := b.counters.Packets(reason.Established); n != 5000 {
+		t.Errorf("%d packets of tracked flows, want 5000", n)
+	}
+}

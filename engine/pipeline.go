@@ -65,14 +65,16 @@ type Pipeline struct {
 	batch     [batchSize]parsed
 	places    [batchSize]conntrack.Place
 	hints     [batchSize]conntrack.Hint
-	touched   byte         // keeps the compiler from leaving out reads that only warm the caches
-	in        *packet.Info // of the frame at hand
-	quote     packet.Info  // scratch: what an ICMP error quotes
-	hop       fib.NextHop  // scratch: a next hop that is in no snapshot
-	fromNode  bool         // the frame comes from a process of the gateway: for trace only
-	macs      []uint64     // link-layer addresses by interface
-	out       []outQueue   // by interface
-	done      []xdp.Frame  // to be released
+	touched   byte           // keeps the compiler from leaving out reads that only warm the caches
+	in        *packet.Info   // of the frame at hand
+	quote     packet.Info    // scratch: what an ICMP error quotes
+	segment   packet.Segment // scratch
+	chunk     packet.Chunk   // scratch
+	hop       fib.NextHop    // scratch: a next hop that is in no snapshot
+	fromNode  bool           // the frame comes from a process of the gateway: for trace only
+	macs      []uint64       // link-layer addresses by interface
+	out       []outQueue     // by interface
+	done      []xdp.Frame    // to be released
 	tally     tally
 	pending   pending
 	exhausted nat.Exhausted
@@ -142,7 +144,7 @@ func (p *Pipeline) run(frames []xdp.Frame) {
 		p.hints[i] = p.Flows.Warm(p.places[i])
 	}
 	for i := range frames {
-		p.Flows.WarmFlow(p.hints[i])
+		p.Flows.WarmFlow(p.hints[i], p.batch[i].info.Proto == packet.ProtoTCP)
 	}
 	for i := range frames {
 		p.in = &p.batch[i].info

@@ -151,7 +151,8 @@ func newBed(t testing.TB, topo *topology.Topology) *bed {
 	t.Helper()
 	b := &bed{t: t, now: 1e9, hops: hops(1, nil), snap: snapshot(t, 1, topo, nil)}
 	var err error
-	if b.flows, err = conntrack.New(conntrack.Options{MaxFlows: topo.Conntrack.MaxFlows, Timeouts: topo.Conntrack.Timeouts}); err != nil {
+	if b.flows, err = conntrack.New(conntrack.Options{MaxFlows: topo.Conntrack.MaxFlows, Timeouts: topo.Conntrack.Timeouts,
+		Liberal: topo.Conntrack.TCPLiberal}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.flows.Close() })

@@ -146,7 +146,7 @@ func (a *appliance) watchNextHops(interfaces []int) (err error) {
 
 func (a *appliance) openFlows() (err error) {
 	c := &a.topology.Conntrack
-	if a.flows, err = conntrack.New(conntrack.Options{MaxFlows: c.MaxFlows, Timeouts: c.Timeouts}); err != nil {
+	if a.flows, err = conntrack.New(conntrack.Options{MaxFlows: c.MaxFlows, Timeouts: c.Timeouts, Liberal: c.TCPLiberal}); err != nil {
 		return err
 	}
 	a.later(a.flows.Close)

@@ -16,7 +16,7 @@ import (
 //	hex BYTES                                               a whole frame
 //
 // SRC and DST are address:port, or an address alone for ICMP and GRE. A port $NAME is bound by an out line and used
-// by those after it. Keys, hexadecimal where bits count: ttl, df=0, id, seq (TCP), flags=syn,ack, vlan, payload (hex)
+// by those after it. Keys, hexadecimal where bits count: ttl, df=0, id, seq, ack and win (TCP), flags=syn,ack, vlan, payload (hex)
 // or size (of zeros), type, code, mtu and ident (ICMP), check and ipcheck (checksums; on the way in also "zero" and
 // "partial"). For the quoted packet also len (bytes of it that are there) and total (its length field).
 type vectorPacket struct {
@@ -94,6 +94,10 @@ func (v *vectors) apply(s *packet.Spec, key, value string) {
 		s.ID = uint16(v.number(value, 16))
 	case "seq":
 		s.Seq = uint32(v.number(value, 10))
+	case "ack":
+		s.Ack = uint32(v.number(value, 10))
+	case "win":
+		s.Window = uint16(v.number(value, 10))
 	case "flags":
 		spec := TraceSpec{Flags: value}
 		flags, err := spec.tcpFlags()

@@ -55,6 +55,7 @@ const (
 	UnrelatedICMP       // an ICMP error that quotes no tracked flow
 	BadICMP             // an ICMP message that is cut short or has a wrong checksum
 	ReplyClash          // the reverse tuple belongs to another flow, and the source port may not be changed
+	OutOfWindow         // a TCP segment that its receiver would discard: outside the window of its connection
 
 	// Passed to the kernel.
 	NotOurs   // redirected, but no rule or flow wants it: punted unchanged
@@ -156,6 +157,8 @@ func describe(r Reason) entry {
 		return entry{"bad_icmp", "ICMP message cut short or with a wrong checksum"}
 	case ReplyClash:
 		return entry{"reply_clash", "the reverse tuple belongs to another flow"}
+	case OutOfWindow:
+		return entry{"out_of_window", "TCP segment outside the window of its connection"}
 	case NotOurs:
 		return entry{"not_ours", "no rule or flow wants it: handed to the kernel unchanged"}
 	case PuntFull:
