@@ -69,9 +69,11 @@ func TestSCTPStates(t *testing.T) {
 		}, to.SCTPSetup, 1},
 		{"init again in an association", handshake, []chunkStep{{fwd, opening, conntrack.Associated}}, to.SCTP, 0},
 		{"shutdown", handshake, []chunkStep{right(fwd, packet.SCTPShutdown, conntrack.ShuttingDown),
-			right(rep, packet.SCTPData, conntrack.ShuttingDown), right(rep, packet.SCTPShutdownAck, conntrack.ShuttingDown)}, to.SCTPShutdown, 0},
+			right(rep, packet.SCTPData, conntrack.ShuttingDown),
+			right(rep, packet.SCTPShutdownAck, conntrack.ShuttingDown)}, to.SCTPShutdown, 0},
 		{"shutdown complete", handshake, []chunkStep{right(rep, packet.SCTPShutdown, conntrack.ShuttingDown),
-			right(fwd, packet.SCTPShutdownAck, conntrack.ShuttingDown), right(rep, packet.SCTPShutdownComplete, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
+			right(fwd, packet.SCTPShutdownAck, conntrack.ShuttingDown),
+			right(rep, packet.SCTPShutdownComplete, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
 		{"shutdown complete, tag reflected", handshake, []chunkStep{right(rep, packet.SCTPShutdown, conntrack.ShuttingDown),
 			reflected(rep, packet.SCTPShutdownComplete, conntrack.SCTPClosed)}, to.SCTPShutdown, 0},
 		{"shutdown complete out of turn", handshake, []chunkStep{

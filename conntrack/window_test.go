@@ -534,7 +534,8 @@ func FuzzSegment(f *testing.F) {
 		for now := 2 * second; len(in) >= 3; in, now = in[3:], now+second {
 			h.Leave()
 			h.Enter(now)
-			s := packet.Segment{Flags: in[0] & 0x1f, Seq: spread(in[1]), Ack: spread(in[2]), Window: uint16(in[2]) << 6, Len: uint32(in[0]>>5&3) * 700,
+			s := packet.Segment{Flags: in[0] & 0x1f, Seq: spread(in[1]), Ack: spread(in[2]), Window: uint16(in[2]) << 6,
+				Len:    uint32(in[0]>>5&3) * 700,
 				Scales: in[1]&1 != 0, WScale: in[2] & 15 % 15}
 			d := conntrack.Direction(in[0] >> 7)
 			state, seen := flow.State(), flow.Seen()

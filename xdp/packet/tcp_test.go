@@ -101,7 +101,8 @@ func TestReadChunk(t *testing.T) {
 	}{
 		{"init", initChunk(packet.SCTPInit), packet.Chunk{Tag: tag, Type: packet.SCTPInit, InitiateTag: 0x11223344}, true},
 		{"init ack", initChunk(packet.SCTPInitAck), packet.Chunk{Tag: tag, Type: packet.SCTPInitAck, InitiateTag: 0x11223344}, true},
-		{"cookie echo and data", []byte{10, 0, 0, 8, 1, 2, 3, 4, 0, 3, 0, 17}, packet.Chunk{Tag: tag, Type: packet.SCTPCookieEcho}, true},
+		{"cookie echo and data", []byte{10, 0, 0, 8, 1, 2, 3, 4, 0, 3, 0, 17},
+			packet.Chunk{Tag: tag, Type: packet.SCTPCookieEcho}, true},
 		{"abort", []byte{6, 0, 0, 4}, packet.Chunk{Tag: tag, Type: packet.SCTPAbort}, true},
 		{"abort with the peer's tag", []byte{6, 1, 0, 4}, packet.Chunk{Tag: tag, Type: packet.SCTPAbort, Reflected: true}, true},
 		{"init cut short", initChunk(packet.SCTPInit)[:7], packet.Chunk{}, false},
