@@ -19,6 +19,8 @@ func FuzzLoad(f *testing.F) {
 		"[a\nb = ",
 		"x = [[[[[[{a={a={a={",
 		"[[namespace]]\nname = \"n\"\nlabels = { \"a.b/c[0]\" = \"d\" }\n\"\" = 1\n",
+		"[[tcp_route]]\nnamespace = \"x\"\nname = \"r\"\ncreated = 2026-01-01T00:00:00Z\nlisten = [\"203.0.113.5:443\", \"[::]:0\"]\n" +
+			"[[tcp_route.backend]]\nservice = \"x/y\"\nport = 80\nweight = 1000001\n[[udp_route.backend]]\nport = \"a\"\n",
 	} {
 		f.Add(seed)
 	}

@@ -108,8 +108,8 @@ func (p *Pipeline) mayGoOn(flow *conntrack.Flow) bool {
 	return flow.Tuple(conntrack.Forward).Proto == packet.ProtoTCP || p.serves(flow)
 }
 
-// serves reports whether the address that a flow was opened to still leads to its service port, itself or by a route, and the flow's
-// backend is one of that port which is up. An endpoint that is published although it is not ready
+// serves reports whether the address that a flow was opened to still leads to its service port, itself or by a route, and
+// the flow's backend is one of that port which is up. An endpoint that is published although it is not ready
 // (publish_not_ready_addresses) is Ready without Serving, and gets new flows.
 func (p *Pipeline) serves(flow *conntrack.Flow) bool {
 	m := flow.Meta()

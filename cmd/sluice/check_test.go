@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ func TestCheckJSON(t *testing.T) {
 	report := config.NewReport(top, nil)
 	report.Errors = config.Faults{{File: "f", Line: 1}}
 	report.Services[0].Slices = append(report.Services[0].Slices, config.SliceReport{Endpoints: []string{}})
+	report.Routes = []config.RouteReport{{Listen: []netip.AddrPort{}, Lost: []config.LostListenerReport{{}}, Backends: []config.RouteBackendReport{{}}}}
 	var b bytes.Buffer
 	if err := report.JSON(&b); err != nil {
 		t.Fatal(err)
@@ -31,11 +33,14 @@ func TestCheckJSON(t *testing.T) {
 	got := map[string]map[string]bool{}
 	keysOf(tree, "", got)
 	for path, want := range map[string]string{
-		"":                   "ok services errors",
+		"":                   "ok services routes errors",
 		"errors":             "file line key message hint",
 		"services":           "namespace name type cluster_ips external_ips load_balancer_ips health_check_node_port ports endpoints slices hints",
 		"services.ports":     "name protocol port target_port node_port",
 		"services.endpoints": "address port_name port ready serving terminating node zone hostname weight for_zones for_nodes",
+		"routes":             "namespace name protocol created listen lost backends",
+		"routes.lost":        "listen winner",
+		"routes.backends":    "service port weight problem",
 		"services.slices":    "name family endpoints",
 		"services.hints":     "mode reason",
 	} {

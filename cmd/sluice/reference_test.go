@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/config"
 	"sluice/config/topology"
@@ -77,7 +78,7 @@ func TestConfigurationReference(t *testing.T) {
 			count++
 			below := strings.TrimPrefix(path+"."+key, ".")
 			switch typ := f.Type(); {
-			case typ.Kind() == reflect.Struct:
+			case typ.Kind() == reflect.Struct && typ != reflect.TypeFor[time.Time]():
 				walk(below, "["+below+"]", f)
 				continue
 			case typ.Kind() == reflect.Pointer:
