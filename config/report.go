@@ -77,7 +77,8 @@ type EndpointReport struct {
 
 // NewReport describes a topology, or the faults that kept it from being one.
 func NewReport(t *topology.Topology, faults Faults) *Report {
-	r := &Report{OK: len(faults) == 0, Services: []ServiceReport{}, Routes: []RouteReport{}, Errors: append([]Fault{}, faults...)}
+	r := &Report{OK: len(faults) == 0, Services: []ServiceReport{}, Routes: []RouteReport{},
+		Errors: append([]Fault{}, faults...)}
 	if t == nil {
 		return r
 	}

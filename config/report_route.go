@@ -36,8 +36,8 @@ type RouteBackendReport struct {
 }
 
 func reportRoute(r *topology.Route) RouteReport {
-	out := RouteReport{Namespace: r.Namespace, Name: r.Name, Protocol: r.Protocol, Listen: append([]netip.AddrPort{}, r.Listen...),
-		Lost: []LostListenerReport{}, Backends: []RouteBackendReport{}}
+	out := RouteReport{Namespace: r.Namespace, Name: r.Name, Protocol: r.Protocol,
+		Listen: append([]netip.AddrPort{}, r.Listen...), Lost: []LostListenerReport{}, Backends: []RouteBackendReport{}}
 	if !r.Created.IsZero() {
 		out.Created = r.Created.UTC().Format(time.RFC3339Nano)
 	}
@@ -60,7 +60,8 @@ func (r *Report) routesText(w io.Writer) error {
 	fmt.Fprintln(t, "ROUTE\tPROTOCOL\tLISTEN\tBACKENDS")
 	for i := range r.Routes {
 		route := &r.Routes[i]
-		fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\n", route.Namespace, route.Name, route.Protocol, dash(route.listeners()), dash(route.shares()))
+		fmt.Fprintf(t, "%s/%s\t%s\t%s\t%s\n", route.Namespace, route.Name, route.Protocol, dash(route.listeners()),
+			dash(route.shares()))
 	}
 	return t.Flush()
 }

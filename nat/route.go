@@ -73,8 +73,8 @@ func refuse(proto uint8) Verdict {
 	return Drop
 }
 
-// Leads reports whether a flow with the forward tuple tu, under this generation, can have been opened to the service port with
-// this number: it is addressed to that port, or to a route that has it, whatever the weight.
+// Leads reports whether a flow with the forward tuple tu, under this generation, can have been opened to the service port
+// with this number: it is addressed to that port, or to a route that has it, whatever the weight. It does not allocate.
 func (t *Table) Leads(tu *packet.Tuple, port uint32) bool {
 	f, ok := t.find(tu)
 	if !ok || f.route == nil {
