@@ -54,13 +54,19 @@ func TestEveryContenderForwards(t *testing.T) {
 	}
 	for _, c := range bench.All(binary) {
 		t.Run(c.Name, func(t *testing.T) {
-			r, err := bench.One(c, bench.Load{Flows: 64, Size: 60}, 100*time.Millisecond)
-			if err != nil {
-				t.Fatal(err)
+			// A contender on a busy machine may not get to run within so short a round.
+			const rounds = 5
+			for range rounds {
+				r, err := bench.One(c, bench.Load{Flows: 64, Size: 60}, 100*time.Millisecond)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Packets > 0 && r.CPUSeconds > 0 {
+					return
+				}
+				t.Logf("%d packets, %.3f CPU-seconds", r.Packets, r.CPUSeconds)
 			}
-			if r.Packets == 0 || r.CPUSeconds <= 0 {
-				t.Errorf("%d packets, %.3f CPU-seconds", r.Packets, r.CPUSeconds)
-			}
+			t.Errorf("nothing got through in %d rounds", rounds)
 		})
 	}
 }

@@ -26,6 +26,8 @@ func FuzzLoad(f *testing.F) {
 		"[gateway]\npod_interfaces = [\"*\"]\nhealthz = \"[::]:0\"\nnodeport_addresses = [[\"all\"]]\n[cluster]\nexternal_ip_cidrs = [\"::/0\"]\n",
 		"[[tcp_route]]\ncreated = 2026-01-01\nlisten = [\":1\"]\n[[tcp_route.backend]]\nport = 1.5\n[[pod]]\naddresses = [\"x\"]\nports = { a = 0 }\n",
 		"[[namespace]]\nname = \"n\"\nlabels = { \"a.b/c[0]\" = \"d\" }\n\"\" = 1\n",
+		"[[tcp_route]]\nnamespace = \"x\"\nname = \"r\"\ncreated = 2026-01-01T00:00:00Z\nlisten = [\"203.0.113.5:443\", \"[::]:0\"]\n" +
+			"[[tcp_route.backend]]\nservice = \"x/y\"\nport = 80\nweight = 1000001\n[[udp_route.backend]]\nport = \"a\"\n",
 	} {
 		f.Add(seed)
 	}

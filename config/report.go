@@ -18,6 +18,7 @@ import (
 type Report struct {
 	OK       bool            `json:"ok"`
 	Services []ServiceReport `json:"services"`
+	Routes   []RouteReport   `json:"routes"` // in order of precedence
 	Errors   []Fault         `json:"errors"`
 }
 
@@ -87,12 +88,16 @@ type EndpointReport struct {
 
 // NewReport describes a topology, or the faults that kept it from being one.
 func NewReport(t *topology.Topology, faults Faults) *Report {
-	r := &Report{OK: len(faults) == 0, Services: []ServiceReport{}, Errors: append([]Fault{}, faults...)}
+	r := &Report{OK: len(faults) == 0, Services: []ServiceReport{}, Routes: []RouteReport{},
+		Errors: append([]Fault{}, faults...)}
 	if t == nil {
 		return r
 	}
 	for i := range t.Services {
 		r.Services = append(r.Services, reportService(&t.Services[i]))
+	}
+	for i := range t.Routes {
+		r.Routes = append(r.Routes, reportRoute(&t.Routes[i]))
 	}
 	return r
 }
@@ -218,6 +223,9 @@ func (r *Report) Text(w io.Writer) error {
 			dash(s.ports()), s.ready(), dash(s.settings))
 	}
 	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := r.routesText(w); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%s, no faults\n", plural(len(r.Services), "service"))

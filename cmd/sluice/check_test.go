@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ func TestCheckJSON(t *testing.T) {
 	report := config.NewReport(top, nil)
 	report.Errors = config.Faults{{File: "f", Line: 1}}
 	report.Services[0].Slices = append(report.Services[0].Slices, config.SliceReport{Ports: map[string]uint16{}, Endpoints: []string{}})
+	report.Routes = []config.RouteReport{{Listen: []netip.AddrPort{}, Lost: []config.LostListenerReport{{}}, Backends: []config.RouteBackendReport{{}}}}
 	var b bytes.Buffer
 	if err := report.JSON(&b); err != nil {
 		t.Fatal(err)
@@ -31,7 +33,7 @@ func TestCheckJSON(t *testing.T) {
 	got := map[string]map[string]bool{}
 	keysOf(tree, "", got)
 	for path, want := range map[string]string{
-		"":       "ok services errors",
+		"":       "ok services routes errors",
 		"errors": "file line key message hint",
 		"services": "namespace name type cluster_ips external_ips load_balancer_ips load_balancer_hostnames " +
 			"health_check_node_port external_traffic_policy internal_traffic_policy traffic_distribution session_affinity " +
@@ -39,6 +41,9 @@ func TestCheckJSON(t *testing.T) {
 		"services.ports":     "name protocol port target_port node_port",
 		"services.endpoints": "address port_name port ready serving terminating node zone hostname weight for_zones for_nodes",
 		"services.slices":    "name family ports endpoints ready",
+		"routes":             "namespace name protocol created listen lost backends",
+		"routes.lost":        "listen winner",
+		"routes.backends":    "service port weight problem",
 		"services.hints":     "mode reason",
 	} {
 		delete(got, "services.slices.ports") // its keys are the names of ports

@@ -69,7 +69,8 @@ func (r *resolver) routeListen(at *routeAt) {
 		path := fmt.Sprintf("%s.listen[%d]", at.path, i)
 		l, err := netip.ParseAddrPort(s)
 		if err != nil || l.Port() == 0 || l.Addr().Zone() != "" || l.Addr().Is4In6() {
-			r.fault(path, "%q is not an address with a port: expected one like \"203.0.113.5:443\" or \"[2001:db8::5]:443\"", s)
+			r.fault(path, "%q is not an address with a port: expected one like \"203.0.113.5:443\" or \"[2001:db8::5]:443\"",
+				s)
 			continue
 		}
 		if slices.Contains(at.Listen, l) {
@@ -199,8 +200,8 @@ func (r *resolver) routePort(path string, v any) (number uint16, text string, ok
 	return 0, "", false
 }
 
-// servicePort returns the port of s that a route of a protocol refers to by number or, when that is 0, by name. It is nil when
-// there is none, as there is none of a service without ClusterIP: nothing is behind the port of such a service but names.
+// servicePort returns the port of s that a route of a protocol refers to by number or, when that is 0, by name. It is nil
+// when there is none. A service without ClusterIP has none: the gateway does not serve its ports.
 func servicePort(s *Service, proto Protocol, number uint16, name string) *Port {
 	if s == nil || s.Headless || s.Type == ExternalName {
 		return nil

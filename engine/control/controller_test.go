@@ -296,3 +296,25 @@ func TestHooks(t *testing.T) {
 	c.Notify()
 	step("queued")
 }
+
+// TestRulesOfRoutes redirects all that is sent to the addresses of routes.
+func TestRulesOfRoutes(t *testing.T) {
+	top := topologyOf(serviceOn("cart", "198.19.0.10", "198.18.1.11"))
+	listen := func(list ...string) (out []netip.AddrPort) {
+		for _, l := range list {
+			out = append(out, netip.MustParseAddrPort(l))
+		}
+		return out
+	}
+	top.Routes = []topology.Route{
+		{Namespace: "shop", Name: "a", Protocol: topology.TCP, Listen: listen("198.19.200.20:443", "[2001:db8:97::20]:443"),
+			Backends: []topology.RouteBackend{{Service: "shop/cart", Port: "web", Weight: 1}}},
+		{Namespace: "shop", Name: "b", Protocol: topology.UDP, Listen: listen("198.19.200.20:443"),
+			Backends: []topology.RouteBackend{{Service: "shop/none", Port: "web", Weight: 1, Problem: topology.BackendNotFound}}},
+		{Namespace: "shop", Name: "lost", Protocol: topology.TCP},
+	}
+	got := newController(t, top, control.Options{}).Current().Rules.Services
+	if want := []netip.Addr{addrOf("198.19.0.10"), addrOf("198.19.200.20"), addrOf("2001:db8:97::20")}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

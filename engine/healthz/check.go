@@ -21,8 +21,8 @@ type Check struct {
 //
 // An endpoint counts by its IP address: once, however many ports or entries it has. It counts when it is ready; a
 // terminating one is not (unless its service publishes endpoints that are not ready), although it still gets new flows while
-// no other is left (KEP-1669): load balancers are to turn away before that ends. Beyond Kubernetes, one that fails the health check of the gateway does not count, nor does one
-// of weight 0, since no new flow would go to either.
+// no other is left (KEP-1669): load balancers are to turn away before that ends. Beyond Kubernetes, one that fails the health
+// check of the gateway does not count, nor does one of weight 0, since no new flow would go to either.
 func Checks(t *nat.Table) (out []Check) {
 	for s, ports := range t.Services() {
 		if s.HealthCheckNodePort == 0 {

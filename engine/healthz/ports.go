@@ -115,7 +115,8 @@ func (p *Ports) open(b binding, c *Check) {
 	delete(p.reported, b)
 	l := &listener{socket: limit(socket, maxConns)}
 	l.check.Store(c)
-	l.server = newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { p.answer(w, l.check.Load()) }), p.options.Log)
+	answer := func(w http.ResponseWriter, _ *http.Request) { p.answer(w, l.check.Load()) }
+	l.server = newServer(http.HandlerFunc(answer), p.options.Log)
 	p.listeners[b] = l
 	go p.serve(b, l)
 }
