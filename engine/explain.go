@@ -150,6 +150,11 @@ func (e *explanation) held(hop *fib.NextHop) {
 	e.verdict, e.reason = nat.Forward, reason.NeighbourResolved
 }
 
+func (e *explanation) fragmentHeld() {
+	e.step("fragments", "waits", "the first fragment of its datagram, which has the ports, has not come")
+	e.verdict, e.reason = nat.Drop, reason.FragmentTimeout
+}
+
 func (e *explanation) sent(frame []byte, why reason.Reason) {
 	e.reason = why
 	switch why {

@@ -86,13 +86,15 @@ func (p *Pipeline) along(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Directi
 // track records the packet in its flow. It is false for a TCP segment that is out of the window.
 func (p *Pipeline) track(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction) bool {
 	size := p.in.End - p.in.L3
-	switch p.in.Proto {
-	case packet.ProtoTCP:
+	switch {
+	case p.in.Fragment != packet.NotFragment: // the rest of the segment is elsewhere
+		flow.Uncheck()
+	case p.in.Proto == packet.ProtoTCP:
 		if packet.ReadSegment(f.Bytes(), p.in, &p.segment) {
 			return p.Flows.Segment(flow, d, &p.segment, size)
 		}
 		flow.Uncheck() // how much it carries is not known, so neither is what the other end may acknowledge
-	case packet.ProtoSCTP:
+	case p.in.Proto == packet.ProtoSCTP:
 		if packet.ReadChunk(f.Bytes(), p.in, &p.chunk) {
 			p.Flows.Chunk(flow, d, &p.chunk, size)
 			return true

@@ -88,7 +88,7 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 	p.trim(f)
 	packet.DecrementTTL(f.Bytes(), p.in)
 	nat.RewriteQuote(f.Bytes(), p.in, &p.quote, &inner, p.errorSource(&inner), inner.Src)
-	p.dispatch(f, hop, reason.RelatedICMP)
+	p.leave(f, hop, reason.RelatedICMP)
 }
 
 // errorSource is the source that a translated error shows: a router on the way keeps its own, the end of the flow

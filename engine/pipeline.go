@@ -39,15 +39,16 @@ type Punter interface {
 
 // PipelineConfig is what a Pipeline works with.
 type PipelineConfig struct {
-	Port     xdp.Port
-	Flows    *conntrack.Handle
-	NextHops NextHops
-	Punter   Punter
-	Affinity *nat.Affinity // pins of clients to backends, shared by all pipelines; nil: none are kept
-	Checksum nat.ChecksumMode
-	Counters *Counters
-	PortSeed uint64 // secret seed of the search for source ports
-	Stale    *Stale // shared by all pipelines over one flow table; nil: one of its own
+	Port      xdp.Port
+	Flows     *conntrack.Handle
+	NextHops  NextHops
+	Punter    Punter
+	Affinity  *nat.Affinity // pins of clients to backends, shared by all pipelines; nil: none are kept
+	Checksum  nat.ChecksumMode
+	Counters  *Counters
+	Fragments *Fragments // shared by all workers; nil: the pipeline has its own
+	PortSeed  uint64     // secret seed of the search for source ports
+	Stale     *Stale     // shared by all pipelines over one flow table; nil: one of its own
 }
 
 // batchSize is how many frames the pipeline sends at once to one interface.
@@ -77,6 +78,12 @@ type Pipeline struct {
 	done      []xdp.Frame    // to be released
 	tally     tally
 	pending   pending
+	held      held                  // fragments that wait
+	head      packet.FragmentHeader // of the first fragment at hand
+	outcome   fragmentOutcome       // of the first fragment at hand
+	pieces    [maxPieces]xdp.Frame  // scratch: what a packet is cut into,
+	pieceEnds [maxPieces]int        // where these end behind their start, without padding,
+	piece     packet.Info           // and one of them
 	exhausted nat.Exhausted
 	rejects   bucket // ICMP errors and RSTs that we send
 	echoes    bucket // echo replies
@@ -99,6 +106,9 @@ func NewPipeline(c PipelineConfig) *Pipeline {
 	}
 	if p.Stale == nil {
 		p.Stale = NewStale()
+	}
+	if p.Fragments == nil {
+		p.Fragments = NewFragments(c.PortSeed)
 	}
 	p.rejects, p.echoes = newBucket(repliesPerSecond), newBucket(repliesPerSecond)
 	return p
@@ -152,17 +162,18 @@ func (p *Pipeline) run(frames []xdp.Frame) {
 	}
 }
 
-// Tick does what time asks for, without frames: it sends or gives up frames that wait for a neighbour.
+// Tick does what time asks for, without frames: it sends or gives up frames that wait for a neighbour or a first fragment.
 func (p *Pipeline) Tick(snap *control.Snapshot, now int64) {
-	if p.pending.n == 0 {
+	if p.Pending() == 0 {
 		return
 	}
 	p.begin(snap, now)
 	p.end()
 }
 
-// Pending returns how many frames wait for a neighbour. While there are any, Tick is due every few milliseconds.
-func (p *Pipeline) Pending() int { return p.pending.n }
+// Pending returns how many frames wait for a neighbour or a first fragment. While there are any, Tick is due every few
+// milliseconds.
+func (p *Pipeline) Pending() int { return p.pending.n + p.held.n }
 
 func (p *Pipeline) begin(snap *control.Snapshot, now int64) {
 	hops := p.NextHops.Current()
@@ -179,6 +190,10 @@ func (p *Pipeline) begin(snap *control.Snapshot, now int64) {
 	p.Flows.Enter(now)
 	if p.pending.n > 0 {
 		p.retryPending()
+	}
+	if p.held.n > 0 && now >= p.held.retry {
+		p.held.retry = now + retryHeld
+		p.retryFragments()
 	}
 }
 
@@ -222,24 +237,6 @@ func (p *Pipeline) one(f *xdp.Frame, status packet.Status) {
 func (p *Pipeline) unmatched(f *xdp.Frame) {
 	if d := p.decide(f); d.Verdict != nat.Pass {
 		p.drop(f, d.Reason)
-		return
-	}
-	p.punt(f)
-}
-
-// fragment drops fragments of what is a service's: to translate the one and not the other half of a datagram would
-// let the rest leave as it is. All other fragments are the kernel's.
-func (p *Pipeline) fragment(f *xdp.Frame) {
-	if p.in.HasPorts {
-		if _, _, ok := p.Flows.Lookup(&p.in.Tuple); ok {
-			p.drop(f, reason.Fragment)
-			return
-		}
-	}
-	// A later fragment has no port, so that where unknown ports pass it would, without the first one of its datagram.
-	d := p.decide(f)
-	if d.Verdict != nat.Pass || d.Reason == reason.UnknownPort && !p.in.HasPorts {
-		p.drop(f, reason.Fragment)
 		return
 	}
 	p.punt(f)

@@ -240,7 +240,7 @@ func frame(tu packet.Tuple, change ...func(*packet.Spec)) []byte {
 	for _, c := range change {
 		c(&s)
 	}
-	return packet.Build(make([]byte, 2000), &s)
+	return packet.Build(make([]byte, 9000), &s)
 }
 
 func flags(f uint8) func(*packet.Spec) { return func(s *packet.Spec) { s.TCPFlags = f } }
@@ -339,7 +339,7 @@ func TestEnds(t *testing.T) {
 		{"unallocated", frame(tuple(tcp, client, 40000, "10.96.9.9", 80)), reason.Unallocated, -1, 0},
 		{"no flow", frame(tuple(tcp, client, 40000, webIP, 80), flags(packet.TCPAck)), reason.NoFlow, -1, 0},
 		{"reset without a flow", frame(tuple(tcp, client, 40000, webIP, 80), flags(packet.TCPRst)), reason.NoFlow, -1, 0},
-		{"fragment", fragment(frame(tuple(udp, client, 40000, webIP, 53))), reason.Fragment, -1, 0},
+		{"fragment of an echo", fragment(frame(tuple(packet.ProtoICMP, client, 7, webVIP, 7), func(s *packet.Spec) { s.ICMPType = packet.ICMPEcho; s.Payload = make([]byte, 8) })), reason.Fragment, -1, 0},
 		{"other protocol", frame(tuple(47, client, 0, webIP, 0), payload(20)), reason.UnsupportedProtocol, -1, 0},
 		{"time to live", frame(tuple(tcp, client, 40000, webIP, 80), ttl(1)), reason.TTLExceeded, 11, 0},
 		{"hop limit", frame(tuple(tcp, client6, 40000, webIP6, 80), ttl(1)), reason.TTLExceeded, 3, 0},

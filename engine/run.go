@@ -220,7 +220,7 @@ func (a *appliance) startWorkers() error {
 		return err
 	}
 	pins := nat.NewAffinity(nat.AffinityPins, secret())
-	seed := secret()
+	seed, fragments := secret(), NewFragments(secret())
 	// A worker that is busy holds one of Go's processors for good. With so many more, everything else does not have to wait
 	// until the scheduler interrupts one.
 	old := runtime.GOMAXPROCS(0)
@@ -235,7 +235,7 @@ func (a *appliance) startWorkers() error {
 			index: i, cpu: cpus[i], port: port, snapshots: a.controller, clock: a.clock, log: a.log,
 			pipeline: NewPipeline(PipelineConfig{
 				Port: port, Flows: handle, NextHops: a.nextHops, Punter: a.punt.Punter(), Checksum: checksum,
-				Counters: counters, PortSeed: seed, Affinity: pins, Stale: a.stale,
+				Counters: counters, PortSeed: seed, Affinity: pins, Stale: a.stale, Fragments: fragments,
 			}),
 		})
 	}

@@ -14,8 +14,11 @@ import (
 func (p *Pipeline) forward(f *xdp.Frame, to *packet.Tuple, hop *fib.NextHop, why reason.Reason) {
 	p.trim(f)
 	packet.DecrementTTL(f.Bytes(), p.in)
+	if p.in.Fragment != packet.NotFragment {
+		p.moved(f, to)
+	}
 	nat.Rewrite(f.Bytes(), p.in, to, p.Checksum)
-	p.dispatch(f, hop, why)
+	p.leave(f, hop, why)
 }
 
 // mayLeave checks what a router checks: that there is a way, that the TTL lasts, that the packet fits. Where it does
@@ -30,14 +33,23 @@ func (p *Pipeline) mayLeave(f *xdp.Frame, hop *fib.NextHop) bool {
 		return false
 	}
 	if p.in.End-p.in.L3 > hop.MTU {
-		if p.in.DF {
-			p.answerError(f, packet.TooBig, p.errorAddr(), uint16(min(hop.MTU, 0xffff)), reason.TooBig)
-		} else {
-			p.drop(f, reason.TooBig)
-		}
-		return false
+		return p.maySplit(f, hop)
 	}
 	return true
+}
+
+// maySplit checks that a packet which is too large for its way out may be cut into pieces.
+func (p *Pipeline) maySplit(f *xdp.Frame, hop *fib.NextHop) bool {
+	n, _ := packet.PiecesOf(p.in, hop.MTU)
+	switch {
+	case p.in.DF:
+		p.answerError(f, packet.TooBig, p.errorAddr(), uint16(min(hop.MTU, 0xffff)), reason.TooBig)
+	case n == 0 || n > maxPieces:
+		p.drop(f, reason.TooBig)
+	default:
+		return true
+	}
+	return false
 }
 
 // noWay is why nothing can go to a next hop; Unknown when it can.
@@ -135,6 +147,7 @@ func (p *Pipeline) flushOut(iface int) {
 // drop counts the packet under a reason and gives its frame back.
 func (p *Pipeline) drop(f *xdp.Frame, why reason.Reason) {
 	p.tally.add(why, f.End-f.Start)
+	p.outcome.why = why
 	if p.explain != nil {
 		p.explain.dropped(why)
 	}
@@ -148,6 +161,7 @@ func (p *Pipeline) punt(f *xdp.Frame) {
 		why = reason.PuntFull
 	}
 	p.tally.add(why, f.End-f.Start)
+	p.outcome.fate = fragmentPassed
 	if p.explain != nil {
 		p.explain.punted(why)
 	}

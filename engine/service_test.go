@@ -74,8 +74,10 @@ func TestLeftToTheKernelNotTheRest(t *testing.T) {
 	check := ^packet.Sum(later[in.L3:in.L4], 0)
 	later[in.L3+10], later[in.L3+11] = byte(check>>8), byte(check)
 	front, back := b.run(0, later)
-	if len(front)+len(back)+len(b.punted) != 0 || b.counters.Packets(reason.Fragment) != 1 {
-		t.Errorf("%d sent, %d punted, %d counted as fragments", len(front)+len(back), len(b.punted), b.counters.Packets(reason.Fragment))
+	b.now += maxHeldTime
+	b.p.Tick(b.snap, b.now)
+	if len(front)+len(back)+len(b.punted) != 0 || b.counters.Packets(reason.FragmentTimeout) != 1 {
+		t.Errorf("%d sent, %d punted, %d waited in vain", len(front)+len(back), len(b.punted), b.counters.Packets(reason.FragmentTimeout))
 	}
 }
 

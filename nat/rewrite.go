@@ -23,9 +23,10 @@ const (
 
 // Rewrite changes addresses and ports of the packet in place, so that it carries to instead of in.Tuple, of the same
 // family and protocol. For ICMP echo the identifier becomes to.SrcPort. in.Tuple follows. The packet has ports
-// (Info.HasPorts) and is not a fragment.
+// (Info.HasPorts): it is whole, or a first fragment.
 func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode) {
-	anew := mode == Full || mode == Auto && packet.IsPartial(frame, in)
+	// The checksum of a fragment covers what is in others too, and no sender leaves it to its network card.
+	anew := in.Fragment == packet.NotFragment && (mode == Full || mode == Auto && packet.IsPartial(frame, in))
 	addrs := addrDelta(&in.Tuple, to)
 	writeAddrs(frame, in.L3, in.Family, to, addrs)
 	l4 := frame[in.L4:in.End]
@@ -43,6 +44,13 @@ func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode)
 	if in.Proto == packet.ProtoICMP && l4[2]|l4[3] == 0 {
 		packet.Complete(frame, in) // an echo reply of zeros only is where a difference gives the wrong zero
 	}
+}
+
+// RewriteAddrs changes the addresses of a fragment without ports in place. in.Tuple follows.
+func RewriteAddrs(frame []byte, in *packet.Info, src, dst packet.Addr) {
+	to := packet.Tuple{Src: src, Dst: dst, Proto: in.Proto}
+	writeAddrs(frame, in.L3, in.Family, &to, addrDelta(&in.Tuple, &to))
+	in.Tuple = to
 }
 
 // noChecksum reports whether a UDP header says that there is no checksum (RFC 768).

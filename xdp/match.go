@@ -34,6 +34,8 @@ func (r *Rules) Match(frame []byte) bool {
 		return true
 	case slices.ContainsFunc(r.Ranges, func(c netip.Prefix) bool { return c.Contains(dst) }):
 		return true
+	case p.fragment && r.mayBeOurs(&p):
+		return true
 	case p.isError():
 		return r.matchQuote(&p)
 	case slices.Contains(r.NodePortAddrs, dst) && r.isNodePort(&p, p.dport):
@@ -42,6 +44,14 @@ func (r *Rules) Match(frame []byte) bool {
 		return true
 	}
 	return r.isBackend(&p, p.src, p.sport)
+}
+
+// mayBeOurs tells whether a fragment may belong to a datagram of ours. Only the first one has ports, and whether that is ours or
+// not, the worker has to see it to know what to do with the others.
+func (r *Rules) mayBeOurs(p *headers) bool {
+	src, dst := p.src.Netip(), p.dst.Netip()
+	return slices.Contains(r.NodePortAddrs, dst) || slices.Contains(r.SNATAddrs, dst) ||
+		slices.ContainsFunc(r.Backends, func(b Backend) bool { return b.Addr == src })
 }
 
 // matchQuote tells whether the packet quoted in the ICMP error p is one that the gateway has sent.
@@ -101,6 +111,7 @@ type headers struct {
 	icmpType     uint8
 	v6           bool
 	later        bool // a fragment other than the first
+	fragment     bool // a fragment, whichever
 	ports, icmp  bool
 	rest         []byte // what is not read yet
 }
@@ -139,7 +150,8 @@ func (p *headers) parseIPv4(b []byte, quoted bool) bool {
 		return false
 	}
 	p.src, p.dst = packet.Addr4(binary.BigEndian.Uint32(b[12:])), packet.Addr4(binary.BigEndian.Uint32(b[16:]))
-	p.proto, p.later = b[9], binary.BigEndian.Uint16(b[6:])&0x1fff != 0
+	field := binary.BigEndian.Uint16(b[6:])
+	p.proto, p.later, p.fragment = b[9], field&0x1fff != 0, field&0x3fff != 0
 	p.rest = b[header:]
 	return true
 }
@@ -196,7 +208,8 @@ func (p *headers) skipExtension() bool {
 	}
 	p.proto = p.rest[0]
 	if kind == fragment {
-		p.later = binary.BigEndian.Uint16(p.rest[2:])>>3 != 0
+		field := binary.BigEndian.Uint16(p.rest[2:])
+		p.later, p.fragment = field>>3 != 0, field>>3 != 0 || field&1 != 0
 	}
 	p.rest = p.rest[length:]
 	return !p.later

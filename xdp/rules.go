@@ -12,8 +12,8 @@ import "net/netip"
 //   - its source address, protocol and port are in Backends;
 //   - it is an ICMP error whose quoted packet the gateway has sent: from a NodePort or an SNAT port of the address that the
 //     error is sent to, or towards one of Backends.
-//
-// Fragments other than the first carry no ports, so that only the first rule can hold for them.
+//   - it is a fragment, whichever, to one of NodePortAddrs or SNATAddrs, or from the address of one of Backends: only the first
+//     fragment of a datagram has ports, and what becomes of the others depends on it.
 type Rules struct {
 	Services      []netip.Addr   // ClusterIPs, load-balancer VIPs, external IPs
 	Ranges        []netip.Prefix // service CIDRs: addresses in them that no service has are ours to drop

@@ -40,6 +40,7 @@ func compile(r *Rules) *ruleSet {
 	}
 	for _, b := range r.Backends {
 		s.backends[bpf.ClassifyBackendKey{Addr: addrKey(b.Addr), Port: b.Port, Proto: b.Proto}] = 1
+		s.backends[bpf.ClassifyBackendKey{Addr: addrKey(b.Addr)}] = 1 // for fragments
 	}
 	return s
 }

@@ -194,6 +194,11 @@ func (n *network) crossNarrow(addr string, blob []byte, uploadFirst bool) {
 	if n.count("related_icmp") == before {
 		n.t.Errorf("%s: nobody was told of the narrow link: no ICMP error was translated", addr)
 	}
+	for _, size := range []int{1000, 1390, 3000, 8000} {
+		n.eventually(fmt.Sprintf("%s: %d bytes by UDP", addr, size), func() error {
+			return n.echo(addr+":7", bytes.Repeat([]byte{byte(size)}, size))
+		})
+	}
 }
 
 // transfer serves a blob, and answers what is posted with its hash.

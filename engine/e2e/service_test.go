@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -341,6 +342,23 @@ func (n *network) awaitHealthy() {
 	await(n.t, "all endpoints are up", func() bool {
 		out := n.command(n.gateway, "curl", "-sS", "--unix-socket", n.admin, "http://sluice/v1/endpoints")
 		return !strings.Contains(out, `"down"`)
+	})
+}
+
+// TestFragments sends datagrams of several fragments each way, to every kind of address.
+func TestFragments(t *testing.T) {
+	each(t, func(t *testing.T, n *network) {
+		n.serveEcho()
+		for kind, addrs := range addresses() {
+			for _, a := range addrs {
+				target := fmt.Sprintf("%s:%d", a, portOn(kind, 7, 30007))
+				for _, size := range []int{1473, 3000, 8001} {
+					if err := n.echo(target, bytes.Repeat([]byte{byte(size)}, size)); err != nil {
+						t.Fatalf("%s: %v", target, err)
+					}
+				}
+			}
+		}
 	})
 }
 

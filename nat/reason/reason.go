@@ -23,6 +23,7 @@ const (
 	EchoReply         // answered: ICMP echo request to a service address
 	NeighbourResolved // sent after it waited for its next hop's link-layer address
 	Route             // a new flow to a listener of a weighted route
+	FragmentFollowed  // a later fragment, translated like the first one of its datagram
 
 	// Rejected (ICMP or ICMPv6 port unreachable, or TCP RST).
 	NoEndpoints     // the service has no usable endpoint anywhere
@@ -35,7 +36,7 @@ const (
 	Malformed           // header lengths or versions that contradict each other
 	Martian             // a source that cannot be a client: no host's, this gateway's own, or a service port
 	UnsupportedProtocol // a service address, but neither TCP, UDP nor ICMP
-	Fragment            // a fragment of a packet to or from a service: not supported yet
+	Fragment            // a fragment of a datagram whose first one was answered, or is of a protocol without ports
 	NoLocalEndpoints    // traffic policy Local, and the endpoints are on other nodes
 	SourceRange         // source outside load_balancer_source_ranges
 	Unallocated         // inside a service range, but no service has this address
@@ -56,6 +57,9 @@ const (
 	BadICMP             // an ICMP message that is cut short or has a wrong checksum
 	ReplyClash          // the reverse tuple belongs to another flow, and the source port may not be changed
 	OutOfWindow         // a TCP segment that its receiver would discard: outside the window of its connection
+	FragmentOverlap     // overlaps another fragment of its datagram, or is its copy
+	FragmentTimeout     // the first fragment did not come in time
+	FragmentStoreFull   // too many fragments wait, or too many parts of one datagram are apart
 
 	// Passed to the kernel.
 	NotOurs   // redirected, but no rule or flow wants it: punted unchanged
@@ -118,7 +122,15 @@ func describe(r Reason) entry {
 	case UnsupportedProtocol:
 		return entry{"unsupported_protocol", "neither TCP, UDP nor ICMP"}
 	case Fragment:
-		return entry{"fragment", "IP fragment to or from a service; not supported yet"}
+		return entry{"fragment", "fragment of a datagram that is refused, or of ICMP or a protocol without ports to a service"}
+	case FragmentFollowed:
+		return entry{"fragment_followed", "later fragment, translated like the first one of its datagram"}
+	case FragmentOverlap:
+		return entry{"fragment_overlap", "fragment that overlaps or contradicts another one of its datagram, or is its copy"}
+	case FragmentTimeout:
+		return entry{"fragment_timeout", "the first fragment of its datagram did not come in time"}
+	case FragmentStoreFull:
+		return entry{"fragment_store_full", "too many fragments wait, or too many parts of one datagram are missing"}
 	case NoLocalEndpoints:
 		return entry{"no_local_endpoints", "traffic policy Local and the endpoints are on other nodes"}
 	case SourceRange:

@@ -97,11 +97,12 @@ struct {
 	__type(value, __u8);
 } nodeports SEC(".maps");
 
-// (address, protocol, port) of backends whose replies must be translated -> 1. Written by Go, read here. A quarter of a
-// million endpoint ports is beyond the largest cluster that Kubernetes is tested with.
+// (address, protocol, port) of backends whose replies must be translated -> 1, and (address, 0, 0) for each of their
+// addresses. Written by Go, read here. A quarter of a million endpoint ports on half as many addresses is beyond the largest
+// cluster that Kubernetes is tested with.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 262144);
+	__uint(max_entries, 393216);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct backend_key);
 	__type(value, __u8);
@@ -141,11 +142,11 @@ struct packet {
 	__u8 proto;         // behind the extension headers
 	__u8 icmp_type;     // valid iff icmp
 	__u8 later;         // a fragment other than the first: no transport header
+	__u8 fragment;      // a fragment, whichever
 	__u8 ports;
 	__u8 icmp; // ICMP over IPv4 or ICMPv6 over IPv6
 	__u8 is_ipv6;
 	__u8 quoted;
-	__u8 zero;
 };
 
 struct ipv4 {
@@ -233,6 +234,7 @@ static __always_inline int parse_ipv4(struct xdp_md *ctx, struct packet *p)
 	map_ipv4(&p->dst, ip->dst);
 	p->proto = ip->proto;
 	p->later = (ip->fragment & bpf_htons(0x1fff)) != 0;
+	p->fragment = (ip->fragment & bpf_htons(0x3fff)) != 0;
 	return take(ctx, p, header - sizeof(*ip)) ? 0 : -1;
 }
 
@@ -256,6 +258,7 @@ __noinline int skip_extension(struct xdp_md *ctx, struct packet *p)
 	p->proto = h[0];
 	if (kind == PROTO_FRAGMENT) {
 		p->later = h[2] != 0 || h[3] >> 3 != 0;
+		p->fragment = p->later || (h[3] & 1) != 0;
 		return !p->later;
 	}
 	// The length counts eight bytes beyond the first eight; for AH four-byte words beyond two (RFC 4302 section 2.2).
@@ -349,6 +352,15 @@ static __always_inline int is_backend(const struct packet *p, const struct addr 
 	return p->ports && bpf_map_lookup_elem(&backends, &key) != NULL;
 }
 
+// may_be_ours tells whether a fragment may belong to a datagram of ours. Only the first one has ports, and whether that is
+// ours or not, the worker has to see it to know what to do with the others.
+static __always_inline int may_be_ours(const struct packet *p, __u32 kinds)
+{
+	struct backend_key key = {.addr = p->src};
+
+	return p->fragment && (kinds & (NODEPORT | SNAT) || bpf_map_lookup_elem(&backends, &key) != NULL);
+}
+
 // is_snat tells whether the gateway's end of p, port, was taken from the pool of full NAT. For ICMP the pool gives the
 // identifier, and only echo goes through it: p is the reply, or the quoted request.
 static __always_inline int is_snat(const struct packet *p, __u16 port, int reply)
@@ -399,6 +411,8 @@ static __always_inline int is_ours(struct xdp_md *ctx, struct packet *p)
 		return 1;
 	prefix.addr = p->dst;
 	if (bpf_map_lookup_elem(&ranges, &prefix))
+		return 1;
+	if (may_be_ours(p, kinds))
 		return 1;
 	if (is_error(p))
 		return quote_is_ours(ctx, p, kinds);
