@@ -28,6 +28,10 @@ const exhaustedFor = 1e9
 
 // transport takes a TCP or UDP packet through flow table and service table.
 func (p *Pipeline) transport(f *xdp.Frame) {
+	if !p.isSummed(f) {
+		p.untranslatable(f, reason.BadChecksum)
+		return
+	}
 	flow, d, ok := p.Flows.Lookup(&p.in.Tuple)
 	if ok && p.opensAnew(f, flow, d) {
 		p.Flows.Remove(flow)
@@ -44,6 +48,33 @@ func (p *Pipeline) transport(f *xdp.Frame) {
 	default:
 		p.first(f)
 	}
+}
+
+// isSummed reports whether the checksum of a packet is one that can be brought up to date: UDP over IPv6 may not go without (RFC
+// 8200 section 8.1), and that of SCTP is computed anew, which must not hide that the packet is damaged.
+func (p *Pipeline) isSummed(f *xdp.Frame) bool {
+	switch p.in.Proto {
+	case packet.ProtoUDP:
+		return p.in.Family == 4 || f.Buf[f.Start+p.in.L4+6]|f.Buf[f.Start+p.in.L4+7] != 0
+	case packet.ProtoSCTP:
+		return packet.VerifyL4(f.Bytes(), p.in) || p.Checksum != nat.Incremental && !packet.HasSCTPSum(f.Bytes(), p.in)
+	}
+	return true
+}
+
+// untranslatable drops a packet of a flow or to a service that cannot be translated, and punts it otherwise.
+func (p *Pipeline) untranslatable(f *xdp.Frame, why reason.Reason) {
+	if p.in.HasPorts {
+		if _, _, ok := p.Flows.Lookup(&p.in.Tuple); ok {
+			p.drop(f, why)
+			return
+		}
+	}
+	if d := p.decide(f); d.Verdict != nat.Pass {
+		p.drop(f, why)
+		return
+	}
+	p.punt(f)
 }
 
 // opensAnew reports whether the packet is the first of a new connection on the ports of a flow that is over, or whose

@@ -65,25 +65,16 @@ func (p *Pipeline) firstFragment(f *xdp.Frame, k *fragmentKey, h *packet.Fragmen
 		return
 	}
 	p.head, p.outcome = *h, fragmentOutcome{why: reason.Fragment}
-	if p.in.HasPorts && !p.in.IsICMP() {
+	if p.in.Proto == packet.ProtoTCP || p.in.Proto == packet.ProtoUDP {
 		p.transport(f)
 	} else {
-		p.portlessFragment(f)
+		// ICMP messages that long are neither answered nor translated; SCTP's checksum covers what is not here.
+		p.untranslatable(f, reason.Fragment)
 	}
 	p.Fragments.lead(k, h, &p.outcome, p.now)
 	if p.held.n > 0 {
 		p.releaseFragments(k)
 	}
-}
-
-// portlessFragment deals with the first fragment of what no flow can have. ICMP messages that long are not answered, nor
-// translated: what is addressed to a service is dropped.
-func (p *Pipeline) portlessFragment(f *xdp.Frame) {
-	if d := p.decide(f); d.Verdict != nat.Pass {
-		p.drop(f, reason.Fragment)
-		return
-	}
-	p.punt(f)
 }
 
 // laterFragment does with a fragment what was done with the first of its datagram.

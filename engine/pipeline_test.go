@@ -236,6 +236,8 @@ func frame(tu packet.Tuple, change ...func(*packet.Spec)) []byte {
 		s.TCPFlags = packet.TCPSyn
 	case packet.ProtoUDP:
 		s.Payload = []byte("abc")
+	case packet.ProtoSCTP:
+		s.Payload = initChunk()
 	}
 	for _, c := range change {
 		c(&s)

@@ -25,7 +25,7 @@ type TraceSpec struct {
 	From        Origin
 	Interface   string         // the name of that which it comes in on; "" for one that no name of pod_interfaces is
 	Src, Dst    netip.AddrPort // for ICMP, an echo request, the source port is the identifier
-	Proto       string         // "tcp", "udp" or "icmp"
+	Proto       string         // "tcp", "udp", "sctp" or "icmp"
 	Flags       string         // TCP flags such as "syn" or "syn,ack"; when empty "syn", or "ack" if Established
 	Established bool           // the packet follows one that has opened its flow
 }
@@ -58,12 +58,23 @@ func (s *TraceSpec) frame() ([]byte, error) {
 			tu.Proto, p.ICMPType = packet.ProtoICMPv6, packet.ICMPv6Echo
 		}
 	case "sctp":
-		return nil, errors.New("protocol sctp: not supported yet")
+		tu.Proto, p.Payload = packet.ProtoSCTP, initChunk()
+		if s.Established {
+			p.Seq, p.Payload = traceTag, []byte{packet.SCTPData, 3, 0, 17, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 'a', 0, 0, 0}
+		}
 	default:
-		return nil, fmt.Errorf("protocol %q: must be tcp, udp or icmp", s.Proto)
+		return nil, fmt.Errorf("protocol %q: must be tcp, udp, sctp or icmp", s.Proto)
 	}
 	p.Tuple = tu
 	return packet.Build(make([]byte, 256), &p), nil
+}
+
+// traceTag is the verification tag of a traced SCTP association, in both directions.
+const traceTag = 0x51
+
+// initChunk is the INIT that begins an association (RFC 9260 section 3.3.2): tag, window, one stream each way, number.
+func initChunk() []byte {
+	return []byte{packet.SCTPInit, 0, 0, 20, 0, 0, 0, traceTag, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1}
 }
 
 // tuple returns addresses and ports.

@@ -111,7 +111,7 @@ func TestTraceRefuses(t *testing.T) {
 		spec TraceSpec
 		want string
 	}{
-		{"sctp", good.with(func(s *TraceSpec) { s.Proto = "sctp" }), "not supported yet"},
+		{"gre", good.with(func(s *TraceSpec) { s.Proto = "gre" }), "must be tcp, udp, sctp or icmp"},
 		{"protocol", good.with(func(s *TraceSpec) { s.Proto = "gre" }), `"gre"`},
 		{"flag", good.with(func(s *TraceSpec) { s.Flags = "syn,urgent" }), `"urgent"`},
 		{"origin", good.with(func(s *TraceSpec) { s.From = "moon" }), `"moon"`},

@@ -164,8 +164,10 @@ func protocolNumber(p topology.Protocol) (uint8, error) {
 		return packet.ProtoTCP, nil
 	case topology.UDP:
 		return packet.ProtoUDP, nil
+	case topology.SCTP:
+		return packet.ProtoSCTP, nil
 	}
-	return 0, fmt.Errorf("protocol %q: must be TCP or UDP", p)
+	return 0, fmt.Errorf("protocol %q: must be TCP, UDP or SCTP", p)
 }
 
 // half compiles what p is in family f. The sets are those that some way into the port uses: the Cluster set also

@@ -115,7 +115,7 @@ func TestCompileSets(t *testing.T) {
 
 func TestCompileFaults(t *testing.T) {
 	sctp, twice, vipTwice, nodePort, weight, size := cart(), cart(), cart(), cart(), cart(), cart()
-	sctp.Ports[1].Protocol = topology.SCTP
+	sctp.Ports[1].Protocol = "DCCP"
 	twice.Name = "copy"
 	vipTwice.LoadBalancerIPs = addrs([]string{clusterIP})
 	nodePort.Name, nodePort.ClusterIPs = "copy", addrs([]string{"10.112.3.21"})
@@ -127,7 +127,7 @@ func TestCompileFaults(t *testing.T) {
 		size int
 		want string
 	}{
-		{"sctp", []topology.Service{sctp}, 0, `service shop/cart: port 53/SCTP: protocol "SCTP": must be TCP or UDP`},
+		{"protocol", []topology.Service{sctp}, 0, `service shop/cart: port 53/DCCP: protocol "DCCP": must be TCP, UDP or SCTP`},
 		{"address twice", []topology.Service{cart(), twice}, 0,
 			"service shop/copy: port 8088/TCP: address 10.112.3.20 is taken by shop/cart:web"},
 		{"vip is the clusterip", []topology.Service{vipTwice}, 0,

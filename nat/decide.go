@@ -130,7 +130,7 @@ func (t *Table) decideUnmatched(tu *packet.Tuple) Decision {
 	switch {
 	case own || use&foreign != 0:
 		return Decision{Verdict: Pass, Reason: reason.NotOurs}
-	case use&served != 0 && (tu.Proto == packet.ProtoTCP || tu.Proto == packet.ProtoUDP):
+	case use&served != 0 && (tu.Proto == packet.ProtoTCP || tu.Proto == packet.ProtoUDP || tu.Proto == packet.ProtoSCTP):
 		return Decision{Verdict: passIf(t.cluster.UnknownPort, Reject), Reason: reason.UnknownPort}
 	case use&served != 0:
 		return Decision{Verdict: passIf(t.cluster.UnknownPort, Drop), Reason: reason.UnsupportedProtocol}

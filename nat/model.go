@@ -15,7 +15,7 @@ type Port struct {
 	ID       uint32
 	Service  *topology.Service
 	Name     string // of the port; "" when the service has one unnamed port
-	Proto    uint8  // packet.ProtoTCP or packet.ProtoUDP
+	Proto    uint8  // packet.ProtoTCP, packet.ProtoUDP or packet.ProtoSCTP
 	Port     uint16
 	NodePort uint16 // 0: none
 

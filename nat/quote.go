@@ -6,7 +6,8 @@ import "sluice/xdp/packet"
 // itself goes from src to dst. in and quote are from packet.Parse and packet.ParseQuote; the error is not a fragment,
 // and the quote has ports (Info.HasPorts). The tuples of both follow. All checksums that lie within the packet are
 // brought up to date: of the quoted IP and transport headers, of the error, and of its IP header. The error's own
-// checksum is computed anew, so the caller verifies it first: a damaged error must not come to look sound.
+// checksum is computed anew, so the caller verifies it first: a damaged error must not come to look sound. The checksum of a
+// quoted SCTP packet, which covers more than is quoted, stays as it is: nobody can verify it there.
 func RewriteQuote(frame []byte, in, quote *packet.Info, inner *packet.Tuple, src, dst packet.Addr) {
 	addrs := addrDelta(&quote.Tuple, inner)
 	writeAddrs(frame, quote.L3, quote.Family, inner, addrs)

@@ -23,7 +23,8 @@ const (
 
 // Rewrite changes addresses and ports of the packet in place, so that it carries to instead of in.Tuple, of the same
 // family and protocol. For ICMP echo the identifier becomes to.SrcPort. in.Tuple follows. The packet has ports
-// (Info.HasPorts): it is whole, or a first fragment.
+// (Info.HasPorts): it is whole, or a first fragment. SCTP is whole, and the caller has verified its checksum, which cannot be
+// updated by difference: a damaged packet must not come to look sound.
 func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode) {
 	// The checksum of a fragment covers what is in others too, and no sender leaves it to its network card.
 	anew := in.Fragment == packet.NotFragment && (mode == Full || mode == Auto && packet.IsPartial(frame, in))
@@ -35,7 +36,14 @@ func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode)
 	if in.Proto != packet.ProtoICMP {
 		delta += addrs // the pseudo-header; ICMP over IPv4 has none
 	}
+	moved := in.Tuple.SrcPort != to.SrcPort || in.Tuple.DstPort != to.DstPort
 	in.Tuple = *to
+	if in.Proto == packet.ProtoSCTP {
+		if moved || mode != Incremental && !packet.HasSCTPSum(frame, in) {
+			packet.Complete(frame, in)
+		}
+		return
+	}
 	if anew && !(in.Proto == packet.ProtoUDP && noChecksum(l4)) {
 		packet.Complete(frame, in)
 		return
@@ -89,7 +97,7 @@ func writeAddrs(frame []byte, l3 int, family uint8, to *packet.Tuple, d packet.D
 // writePorts writes the ports, or the identifier of an echo, into the transport header.
 func writePorts(l4 []byte, proto uint8, to *packet.Tuple) {
 	switch proto {
-	case packet.ProtoTCP, packet.ProtoUDP:
+	case packet.ProtoTCP, packet.ProtoUDP, packet.ProtoSCTP:
 		binary.BigEndian.PutUint16(l4, to.SrcPort)
 		binary.BigEndian.PutUint16(l4[2:], to.DstPort)
 	case packet.ProtoICMP, packet.ProtoICMPv6:

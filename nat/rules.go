@@ -36,7 +36,7 @@ func (t *Table) NodePortAddrs() []netip.Addr { return t.gateway.NodePortAddresse
 
 // ProtoPort is a transport protocol and a port.
 type ProtoPort struct {
-	Proto uint8 // packet.ProtoTCP or packet.ProtoUDP
+	Proto uint8 // packet.ProtoTCP, packet.ProtoUDP or packet.ProtoSCTP
 	Port  uint16
 }
 

@@ -82,7 +82,7 @@ func (r *Rules) isBackend(p *headers, a packet.Addr, port uint16) bool {
 // isSNAT tells whether port, the gateway's end of p, is from the pool of full NAT. For ICMP it is the identifier of an echo
 // reply, or of an echo request that an error quotes.
 func (r *Rules) isSNAT(p *headers, port uint16, reply bool) bool {
-	if !p.isEcho(reply) && (!p.ports || p.proto == packet.ProtoSCTP) {
+	if !p.isEcho(reply) && !p.ports {
 		return false
 	}
 	return r.SNATPorts.Contains(port)

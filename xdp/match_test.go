@@ -178,7 +178,7 @@ func matchCases() []matchCase {
 		{"SNAT reply, last port", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: udp, sport: 80, dport: 60999}.frame(), true},
 		{"below the SNAT ports", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: tcp, dport: 32767}.frame(), false},
 		{"above the SNAT ports", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: tcp, dport: 61000}.frame(), false},
-		{"SNAT port, SCTP", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: sctp, dport: 40000}.frame(), false},
+		{"SNAT port, SCTP", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: sctp, dport: 40000}.frame(), true},
 		{"SNAT echo reply", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: icmp, icmpType: 0, sport: 40000}.frame(), true},
 		{"SNAT echo reply, other identifier", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: icmp, sport: 7}.frame(), false},
 		{"echo request to the SNAT address", ip{src: "198.18.64.9", dst: "198.18.0.11", proto: icmp, icmpType: 8, sport: 40000}.frame(), false},

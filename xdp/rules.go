@@ -8,7 +8,7 @@ import "net/netip"
 // A packet is ours when one of these holds:
 //   - its destination is in Services (whatever protocol and port, fragments and ICMP included) or inside Ranges;
 //   - its destination is in NodePortAddrs and its protocol and destination port are in NodePorts;
-//   - its destination is in SNATAddrs, and its destination port (TCP, UDP) or its identifier (ICMP echo reply) in SNATPorts;
+//   - its destination is in SNATAddrs, and its destination port (TCP, UDP, SCTP) or its identifier (ICMP echo reply) in SNATPorts;
 //   - its source address, protocol and port are in Backends;
 //   - it is an ICMP error whose quoted packet the gateway has sent: from a NodePort or an SNAT port of the address that the
 //     error is sent to, or towards one of Backends.

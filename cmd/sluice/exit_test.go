@@ -30,7 +30,7 @@ func TestExitCodes(t *testing.T) {
 		{"no address", []string{"trace", "-c", demo, "--src", "x", "--dst", "198.19.0.40:80"}, 2},
 		{"families", []string{"trace", "-c", demo, "--src", "[2001:db8::1]:1", "--dst", "198.19.0.40:80"}, 2},
 		{"protocol", []string{"trace", "-c", demo, "--src", "198.18.0.50:1", "--dst", "198.19.0.40:80", "--proto", "gre"}, 2},
-		{"protocol that is not there yet", []string{"trace", "-c", demo, "--src", "198.18.0.50:1", "--dst", "198.19.0.40:80", "--proto", "sctp"}, 2},
+		{"protocol that is none", []string{"trace", "-c", demo, "--src", "198.18.0.50:1", "--dst", "198.19.0.40:80", "--proto", "gre"}, 2},
 		{"flags of UDP", []string{"trace", "-c", demo, "--src", "198.18.0.50:1", "--dst", "198.19.0.30:7", "--proto", "udp", "--flags", "syn"}, 2},
 		{"drop is an answer", []string{"trace", "-c", demo, "--src", "198.18.0.50:1", "--dst", "198.19.99.99:80"}, 0},
 		{"refused is an answer", []string{"dig", "-c", demo, "example.org"}, 0},

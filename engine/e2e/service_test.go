@@ -313,6 +313,7 @@ session_affinity_timeout = "2s"
 func TestAffinity(t *testing.T) {
 	n := start(t, setup{extra: stickyService})
 	servers := []*http.Server{n.serveName(0), n.serveName(1)}
+	n.awaitHealthy() // or the client is pinned to the one that comes up first
 	const url = "http://198.19.200.60/"
 	await(t, "one endpoint answers all", func() bool { return len(n.ask(url, 8)) == 1 })
 	first, other := 0, 1

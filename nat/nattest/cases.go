@@ -148,10 +148,8 @@ func (c *PacketCase) service(s *caseService) topology.Service {
 		svc.LoadBalancerIPs = append(svc.LoadBalancerIPs, netip.MustParseAddr(in.IP))
 	}
 	for _, p := range s.Ports {
-		if p.Proto != "SCTP" { // refused by the configuration so far; only ports beside the tested one have it
-			svc.Ports = append(svc.Ports, topology.Port{Name: p.Name, Protocol: topology.Protocol(p.Proto),
-				Port: p.Port, NodePort: p.NodePort})
-		}
+		svc.Ports = append(svc.Ports, topology.Port{Name: p.Name, Protocol: topology.Protocol(p.Proto), Port: p.Port,
+			NodePort: p.NodePort})
 	}
 	for _, e := range c.Endpoints[svc.Key()] {
 		svc.Endpoints = append(svc.Endpoints, topology.Endpoint{

@@ -35,7 +35,7 @@ const (
 	// Dropped.
 	Malformed           // header lengths or versions that contradict each other
 	Martian             // a source that cannot be a client: no host's, this gateway's own, or a service port
-	UnsupportedProtocol // a service address, but neither TCP, UDP nor ICMP
+	UnsupportedProtocol // a service address, but neither TCP, UDP, SCTP nor ICMP
 	Fragment            // a fragment of a datagram whose first one was answered, or is of a protocol without ports
 	NoLocalEndpoints    // traffic policy Local, and the endpoints are on other nodes
 	SourceRange         // source outside load_balancer_source_ranges
@@ -57,6 +57,7 @@ const (
 	BadICMP             // an ICMP message that is cut short or has a wrong checksum
 	ReplyClash          // the reverse tuple belongs to another flow, and the source port may not be changed
 	OutOfWindow         // a TCP segment that its receiver would discard: outside the window of its connection
+	BadChecksum         // SCTP with a wrong checksum, or UDP over IPv6 without one
 	FragmentOverlap     // overlaps another fragment of its datagram, or is its copy
 	FragmentTimeout     // the first fragment did not come in time
 	FragmentStoreFull   // too many fragments wait, or too many parts of one datagram are apart
@@ -120,11 +121,13 @@ func describe(r Reason) entry {
 	case Martian:
 		return entry{"martian", "source that cannot be a client: no host's, the gateway's own, or a service port"}
 	case UnsupportedProtocol:
-		return entry{"unsupported_protocol", "neither TCP, UDP nor ICMP"}
+		return entry{"unsupported_protocol", "neither TCP, UDP, SCTP nor ICMP"}
 	case Fragment:
 		return entry{"fragment", "fragment of a datagram that is refused, or of ICMP or a protocol without ports to a service"}
 	case FragmentFollowed:
 		return entry{"fragment_followed", "later fragment, translated like the first one of its datagram"}
+	case BadChecksum:
+		return entry{"bad_checksum", "SCTP with a wrong checksum, or UDP over IPv6 without one"}
 	case FragmentOverlap:
 		return entry{"fragment_overlap", "fragment that overlaps or contradicts another one of its datagram, or is its copy"}
 	case FragmentTimeout:

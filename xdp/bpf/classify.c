@@ -368,7 +368,7 @@ static __always_inline int is_snat(const struct packet *p, __u16 port, int reply
 	__u32 zero = 0;
 	struct snat_ports *range;
 
-	if (!is_echo(p, reply) && !(p->ports && p->proto != PROTO_SCTP))
+	if (!is_echo(p, reply) && !p->ports)
 		return 0;
 	range = bpf_map_lookup_elem(&snat, &zero);
 	return range && port != 0 && port >= range->first && port <= range->last;

@@ -11,7 +11,7 @@ type Spec struct {
 	ID             uint16 // IPv4 identification
 	DF             bool   // IPv4 don't fragment
 	TCPFlags       uint8
-	Seq, Ack       uint32
+	Seq, Ack       uint32 // of TCP; Seq is SCTP's verification tag
 	Window         uint16
 	ICMPType       uint8
 	ICMPCode       uint8
@@ -50,6 +50,8 @@ func transportLen(proto uint8) int {
 		return TCPLen
 	case ProtoUDP:
 		return UDPLen
+	case ProtoSCTP:
+		return SCTPLen
 	case ProtoICMP, ProtoICMPv6:
 		return ICMPLen
 	}
@@ -87,6 +89,10 @@ func writeTransport(b []byte, s *Spec) {
 		binary.BigEndian.PutUint16(b, s.Tuple.SrcPort)
 		binary.BigEndian.PutUint16(b[2:], s.Tuple.DstPort)
 		binary.BigEndian.PutUint16(b[4:], uint16(len(b)))
+	case ProtoSCTP:
+		binary.BigEndian.PutUint16(b, s.Tuple.SrcPort)
+		binary.BigEndian.PutUint16(b[2:], s.Tuple.DstPort)
+		binary.BigEndian.PutUint32(b[4:], s.Seq)
 	case ProtoICMP, ProtoICMPv6:
 		b[0], b[1] = s.ICMPType, s.ICMPCode
 		binary.BigEndian.PutUint16(b[4:], s.Tuple.SrcPort)

@@ -128,6 +128,9 @@ func VerifyIP(frame []byte, in *Info) bool {
 // not known here, it is taken to be. UDP over IPv4 may go without one (RFC 768); over IPv6 it may not (RFC 8200
 // section 8.1).
 func VerifyL4(frame []byte, in *Info) bool {
+	if isWholeSCTP(in) {
+		return verifySCTP(frame, in)
+	}
 	at, ok := checksumAt(in)
 	if !ok {
 		return true
@@ -148,6 +151,10 @@ func IsPartial(frame []byte, in *Info) bool {
 
 // Complete writes the transport checksum in full. It leaves fragments as they are.
 func Complete(frame []byte, in *Info) {
+	if isWholeSCTP(in) {
+		completeSCTP(frame, in)
+		return
+	}
 	at, ok := checksumAt(in)
 	if !ok {
 		return

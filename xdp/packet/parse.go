@@ -72,7 +72,7 @@ type Info struct {
 	DF        bool     // IPv4: must not be fragmented; true for every IPv6 packet
 	Options   bool     // IPv4 options or IPv6 extension headers are there
 	Fragment  Fragment // which part of a datagram
-	HasPorts  bool     // TCP, UDP, or ICMP echo: Tuple has ports (for echo the identifier, twice)
+	HasPorts  bool     // TCP, UDP, SCTP, or ICMP echo: Tuple has ports (for echo the identifier, twice)
 	TCPFlags  uint8    // valid iff Proto is TCP and HasPorts
 	ICMPType  uint8    // valid iff IsICMP
 	ICMPCode  uint8    // valid iff IsICMP
@@ -198,6 +198,8 @@ func parseL4(frame []byte, in *Info, how extent) Status {
 		return parseTCP(b, in, how)
 	case ProtoUDP:
 		return parseUDP(b, in, how)
+	case ProtoSCTP:
+		return parseSCTP(b, in, how)
 	case ProtoICMP, ProtoICMPv6:
 		if in.Proto == icmpProto(in.Family) {
 			return parseICMP(b, in)
@@ -206,7 +208,7 @@ func parseL4(frame []byte, in *Info, how extent) Status {
 	return OK
 }
 
-// ports takes the two ports that TCP and UDP start with.
+// ports takes the two ports that TCP, UDP and SCTP start with.
 func (in *Info) ports(b []byte) {
 	in.Tuple.SrcPort, in.Tuple.DstPort = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
 	in.HasPorts = true

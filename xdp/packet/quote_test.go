@@ -97,7 +97,7 @@ func TestParseQuoteOfNothing(t *testing.T) {
 // TestParseQuoteOfAnyProtocol quotes every protocol, cut off everywhere. Only what we know has ports, and only when
 // there are eight bytes of it.
 func TestParseQuoteOfAnyProtocol(t *testing.T) {
-	known := map[uint8]bool{udp: true, tcp: true, icmp4: true}
+	known := map[uint8]bool{udp: true, tcp: true, packet.ProtoSCTP: true, icmp4: true}
 	for p := range 256 {
 		for n := 20; n <= 48; n++ {
 			inner := put(udp4(), 34, 8, 0, 0, 0, 0, 9, 0, 9) // as ICMP it is an echo

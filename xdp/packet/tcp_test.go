@@ -83,8 +83,7 @@ func TestReadSegmentRefuses(t *testing.T) {
 
 // sctpFrame makes an SCTP packet with the verification tag 0x0a0b0c0d and what follows the common header.
 func sctpFrame(chunks ...byte) []byte {
-	header := []byte{0x9c, 0x40, 0, 53, 0x0a, 0x0b, 0x0c, 0x0d, 0, 0, 0, 0}
-	return build(packet.Spec{Tuple: tuple4(packet.ProtoSCTP), Payload: join(header, chunks)})
+	return build(packet.Spec{Tuple: tuple4(packet.ProtoSCTP), Seq: 0x0a0b0c0d, Payload: chunks})
 }
 
 func initChunk(typ uint8) []byte {
