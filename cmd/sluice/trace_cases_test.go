@@ -32,14 +32,21 @@ var refusedCases = map[string][]string{
 
 // TestTraceCases writes every case as the topology that a user would, and runs its packet through "sluice trace --json".
 func TestTraceCases(t *testing.T) {
+	listed := len(later) + len(refusedCases)
 	for _, load := range []func() ([]nattest.PacketCase, error){nattest.PacketCases, nattest.MoreCases} {
 		cases, err := load()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range cases {
+			if _, refused := refusedCases[cases[i].ID]; refused || slices.Contains(later, cases[i].ID) {
+				listed--
+			}
 			t.Run(cases[i].ID, func(t *testing.T) { traceCase(t, &cases[i]) })
 		}
+	}
+	if listed != 0 {
+		t.Error("later and refusedCases list what is no case")
 	}
 }
 
