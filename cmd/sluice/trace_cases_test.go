@@ -18,8 +18,8 @@ import (
 	"sluice/nat/nattest"
 )
 
-// later lists the cases of what is not supported yet: services with a port of SCTP. A case of these that passes fails TestTraceCases, so that it leaves
-// the list.
+// later lists the cases of what is not supported yet: services with a port of SCTP. A case of these that
+// passes fails TestTraceCases, so that it leaves the list.
 var later = []string{"cip-targetport", "cip-sameport-tcp", "cip-sameport-udp", "cip-sameport-sctp"}
 
 // refusedCases are those of services that Kubernetes' API server refuses, and the configuration with it, with the faults.
@@ -27,7 +27,8 @@ var later = []string{"cip-targetport", "cip-sameport-tcp", "cip-sameport-udp", "
 var refusedCases = map[string][]string{
 	"externalname": {`service[0].cluster_ips: an ExternalName service has no addresses`,
 		`service[0].endpoint: an ExternalName service has no endpoints`},
-	"etpl-not-externally-accessible": {`service[0].external_traffic_policy: Local on a service that is not reachable from outside`},
+	"etpl-not-externally-accessible": {
+		`service[0].external_traffic_policy: Local on a service that is not reachable from outside`},
 }
 
 // TestTraceCases writes every case as the topology that a user would, and runs its packet through "sluice trace --json".
@@ -124,7 +125,8 @@ func compareTrace(c *nattest.PacketCase, r *engine.TraceResult) (diffs []string)
 	if set := slices.Sorted(slices.Values(want.DstAnyOf)); !slices.Equal(r.Candidates, set) {
 		differ("candidates %v, want %v", r.Candidates, set)
 	}
-	if forward := want.Verdict == "forward"; forward != slices.Contains(want.DstAnyOf, r.Backend) || !forward && r.Backend != "" {
+	if forward := want.Verdict == "forward"; forward != slices.Contains(want.DstAnyOf, r.Backend) ||
+		!forward && r.Backend != "" {
 		differ("backend %q, want one of %v", r.Backend, want.DstAnyOf)
 	}
 	source := ""
