@@ -17,15 +17,17 @@ import (
 // TestPacketCases takes every packet case through the rules of XDP and a pipeline, and through the tracer: both must do
 // what kube-proxy does.
 func TestPacketCases(t *testing.T) {
-	cases, err := nattest.PacketCases()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range cases {
-		t.Run(cases[i].ID, func(t *testing.T) { runPacketCase(t, &cases[i]) })
-	}
-	if len(cases) != 70 {
-		t.Errorf("%d cases, want 70", len(cases))
+	for _, load := range []func() ([]nattest.PacketCase, error){nattest.PacketCases, nattest.MoreCases} {
+		cases, err := load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cases) < 70 {
+			t.Errorf("%d cases, want at least 70", len(cases))
+		}
+		for i := range cases {
+			t.Run(cases[i].ID, func(t *testing.T) { runPacketCase(t, &cases[i]) })
+		}
 	}
 }
 
@@ -41,7 +43,8 @@ func runPacketCase(t *testing.T, c *nattest.PacketCase) {
 	}
 	top.Conntrack = topology.Conntrack{MaxFlows: 64, Timeouts: topology.DefaultTimeouts()}
 	p := &c.Packet
-	spec := TraceSpec{From: Origin(p.From), Proto: strings.ToLower(p.Proto), Src: addrPort(p.Src, p.Sport), Dst: addrPort(p.Dst, p.Dport)}
+	spec := TraceSpec{From: Origin(p.From), Proto: strings.ToLower(p.Proto), Src: addrPort(p.Src, p.Sport), Dst: addrPort(p.Dst, p.Dport),
+		Interface: p.Interface}
 	traced, err := Trace(top, spec)
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +83,18 @@ func addrPort(addr string, port uint16) netip.AddrPort {
 
 // wire sends the packet through the twin of the XDP program and a pipeline, and looks at what comes out.
 func wire(t *testing.T, top *topology.Topology, spec *TraceSpec) outcome {
-	b := newBed(t, top)
 	snap, err := control.Build(top, nil, nil) // with tables of the size that the tracer and a gateway use
 	if err != nil {
 		t.Fatal(err)
 	}
+	if spec.Interface != "" && snap.NAT.IsPodInterface(spec.Interface) {
+		asFront := *top // the packet comes in on "front" whatever the case calls it
+		asFront.Gateway.PodInterfaces = append(slices.Clone(top.Gateway.PodInterfaces), "front")
+		if snap, err = control.Build(&asFront, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBed(t, top)
 	b.snap = snap
 	b.hops = fib.Static(1, routesTo(top)...)
 	b.p.fromNode = spec.From == FromNode

@@ -3,6 +3,7 @@
 package nattest
 
 import (
+	"bytes"
 	_ "embed" // for the cases
 	"encoding/json"
 	"net/netip"
@@ -15,10 +16,20 @@ import (
 //go:embed packet_cases.json
 var packetCases []byte
 
-// PacketCases returns the cases, in the order of the file.
-func PacketCases() ([]PacketCase, error) {
-	var cases []PacketCase
-	err := json.Unmarshal(packetCases, &cases)
+//go:embed packet_cases_more.json
+var moreCases []byte
+
+// PacketCases returns the cases that are derived from kube-proxy's own tests, in the order of the file.
+func PacketCases() ([]PacketCase, error) { return parse(packetCases) }
+
+// MoreCases returns the cases that are derived rule by rule from the description of kube-proxy's behaviour, and from where
+// this project's settings and decisions differ from it. Their expectations name the service too.
+func MoreCases() ([]PacketCase, error) { return parse(moreCases) }
+
+func parse(text []byte) (cases []PacketCase, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err = d.Decode(&cases)
 	return cases, err
 }
 
@@ -31,12 +42,16 @@ type PacketCase struct {
 	Node      caseNode
 	Packet    struct {
 		From, Src, Dst, Proto string
+		Interface             string // that which it comes in on; "" for one that is no pod's
 		Sport, Dport          uint16
 	}
 	Expected struct {
 		Verdict  string
 		DstAnyOf []string `json:"dst_any_of"`
 		SNAT     bool
+		ICMP     string // the error that answers a rejected packet
+		Service  string // "namespace/name:port"; not in the cases of PacketCases
+		Reason   string // in words
 	}
 }
 
@@ -46,12 +61,19 @@ type caseService struct {
 	ExternalIPs           []string                    `json:"external_ips"`
 	LBIngress             []struct{ IP, Mode string } `json:"lb_ingress"`
 	SourceRanges          []string                    `json:"source_ranges"`
+	SourceRangesPolicy    string                      `json:"source_ranges_policy"`
+	SourceRangesScope     string                      `json:"source_ranges_scope"`
 	ETP, ITP              string
-	TrafficDistribution   string `json:"traffic_distribution"`
+	TrafficDistribution   string            `json:"traffic_distribution"`
+	HealthCheckNodePort   uint16            `json:"health_check_node_port"`
+	AllocateNodePorts     *bool             `json:"allocate_node_ports"`
+	PublishNotReady       bool              `json:"publish_not_ready"`
+	ExternalName          string            `json:"external_name"`
+	Labels                map[string]string `json:"labels"`
 	Ports                 []struct {
-		Name, Proto string
-		Port        uint16
-		NodePort    uint16 `json:"node_port"`
+		Name, Proto  string
+		Port, Target uint16
+		NodePort     uint16 `json:"node_port"`
 	}
 }
 
@@ -62,6 +84,7 @@ type caseEndpoint struct {
 	PortName                    string   `json:"port_name"`
 	ZoneHints                   []string `json:"zone_hints"`
 	NodeHints                   []string `json:"node_hints"`
+	Weight                      *int     // nil: 1
 }
 
 type caseNode struct {
@@ -73,6 +96,9 @@ type caseNode struct {
 	MasqueradeAll     bool            `json:"masquerade_all"`
 	LocalDetector     string          `json:"local_detector"`
 	ServiceCIDRs      []string        `json:"service_cidrs"`
+	PodInterfaces     []string        `json:"pod_interfaces"`
+	UnknownPort       string          `json:"unknown_port"`
+	Unallocated       string          `json:"unallocated"`
 }
 
 // Primary returns the node's primary address of a family.
@@ -94,6 +120,7 @@ func (c *PacketCase) Topology() (*topology.Topology, error) {
 		SNATAddresses: addrs(n.PrimaryIPs),
 		SNATPorts:     topology.PortRange{First: 32768, Last: 60999},
 		MasqueradeAll: n.MasqueradeAll,
+		PodInterfaces: n.PodInterfaces,
 		LocalAddresses: append(addrs(n.PrimaryIPs),
 			addrs(n.OtherLocalIPs)...),
 	}
@@ -104,18 +131,22 @@ func (c *PacketCase) Topology() (*topology.Topology, error) {
 	if gw.NodePortAddresses, err = c.nodePortAddresses(gw.LocalAddresses); err != nil {
 		return nil, err
 	}
-	top := &topology.Topology{Gateway: gw, Cluster: topology.Cluster{ServiceCIDRs: cidrs(n.ServiceCIDRs)}}
+	top := &topology.Topology{Gateway: gw, Cluster: topology.Cluster{ServiceCIDRs: cidrs(n.ServiceCIDRs),
+		UnknownPort: n.UnknownPort, Unallocated: n.Unallocated}}
 	for i := range c.Services {
 		top.Services = append(top.Services, c.service(&c.Services[i]))
 	}
 	return top, nil
 }
 
-// nodePortAddresses resolves the setting: "primary", or a list of CIDRs where a family without any takes all its
+// nodePortAddresses resolves the setting: "primary", "all", or a list of CIDRs where a family without any takes all its
 // addresses.
 func (c *PacketCase) nodePortAddresses(local []netip.Addr) ([]netip.Addr, error) {
-	if string(c.Node.NodePortAddresses) == `"primary"` {
+	switch string(c.Node.NodePortAddresses) {
+	case `"primary"`:
 		return addrs(c.Node.PrimaryIPs), nil
+	case `"all"`:
+		return local, nil
 	}
 	var list []string
 	if err := json.Unmarshal(c.Node.NodePortAddresses, &list); err != nil {
@@ -139,22 +170,31 @@ func (c *PacketCase) service(s *caseService) topology.Service {
 		SourceRanges:          cidrs(s.SourceRanges),
 		ExternalTrafficPolicy: topology.Policy(orCluster(s.ETP)),
 		InternalTrafficPolicy: topology.Policy(orCluster(s.ITP)),
+		SourceRangesDeny:      s.SourceRangesPolicy == "deny",
+		SourceRangesAll:       s.SourceRangesScope == "all",
 		TrafficDistribution:   s.TrafficDistribution,
+		PublishNotReady:       s.PublishNotReady,
+		Labels:                s.Labels,
 	}
 	if !svc.Headless {
 		svc.ClusterIPs = addrs(s.ClusterIPs)
 	}
 	for _, in := range s.LBIngress {
 		svc.LoadBalancerIPs = append(svc.LoadBalancerIPs, netip.MustParseAddr(in.IP))
+		svc.LoadBalancerProxyMode = in.Mode == "Proxy" // of all alike, as in the configuration
 	}
 	for _, p := range s.Ports {
 		svc.Ports = append(svc.Ports, topology.Port{Name: p.Name, Protocol: topology.Protocol(p.Proto), Port: p.Port,
 			NodePort: p.NodePort})
 	}
 	for _, e := range c.Endpoints[svc.Key()] {
+		weight := 1
+		if e.Weight != nil {
+			weight = *e.Weight
+		}
 		svc.Endpoints = append(svc.Endpoints, topology.Endpoint{
 			Address: netip.MustParseAddr(e.Addr), Ports: map[string]uint16{e.PortName: e.Port}, Node: e.Node,
-			Ready: e.Ready, Serving: e.Serving, Terminating: e.Terminating, Weight: 1,
+			Ready: e.Ready, Serving: e.Serving, Terminating: e.Terminating, Weight: weight,
 			ForZones: e.ZoneHints, ForNodes: e.NodeHints,
 		})
 	}
