@@ -222,6 +222,8 @@ func (p *Pipeline) one(f *xdp.Frame, status packet.Status) {
 	switch {
 	case !p.isForUs(f):
 		p.punt(f)
+	case p.in.Options && p.isOdd(f):
+		// It has been dealt with.
 	case p.in.Fragment != packet.NotFragment:
 		p.fragment(f)
 	case p.in.IsICMP():
@@ -231,6 +233,19 @@ func (p *Pipeline) one(f *xdp.Frame, status packet.Status) {
 	default:
 		p.unmatched(f)
 	}
+}
+
+// isOdd refuses packets whose options or extension headers keep them from being translated, and reports whether it has. All other
+// options stay as they are.
+func (p *Pipeline) isOdd(f *xdp.Frame) bool {
+	routed, ok := packet.SourceRouted(f.Bytes(), p.in)
+	switch {
+	case !ok:
+		p.untranslatable(f, reason.Malformed)
+	case routed:
+		p.untranslatable(f, reason.SourceRouted)
+	}
+	return routed || !ok
 }
 
 // unmatched deals with a packet that no flow can have: neither TCP, UDP nor ICMP.

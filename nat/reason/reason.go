@@ -57,6 +57,7 @@ const (
 	BadICMP             // an ICMP message that is cut short or has a wrong checksum
 	ReplyClash          // the reverse tuple belongs to another flow, and the source port may not be changed
 	OutOfWindow         // a TCP segment that its receiver would discard: outside the window of its connection
+	SourceRouted        // source routing: an IPv4 option, or an IPv6 routing header with segments left
 	BadChecksum         // SCTP with a wrong checksum, or UDP over IPv6 without one
 	FragmentOverlap     // overlaps another fragment of its datagram, or is its copy
 	FragmentTimeout     // the first fragment did not come in time
@@ -126,6 +127,8 @@ func describe(r Reason) entry {
 		return entry{"fragment", "fragment of a datagram that is refused, or of ICMP or a protocol without ports to a service"}
 	case FragmentFollowed:
 		return entry{"fragment_followed", "later fragment, translated like the first one of its datagram"}
+	case SourceRouted:
+		return entry{"source_routed", "its sender prescribes its way: IPv4 source route, or IPv6 routing header with segments left"}
 	case BadChecksum:
 		return entry{"bad_checksum", "SCTP with a wrong checksum, or UDP over IPv6 without one"}
 	case FragmentOverlap:

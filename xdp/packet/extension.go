@@ -2,18 +2,18 @@ package packet
 
 import "encoding/binary"
 
-// IPv6 extension headers (IANA protocol numbers; RFC 8200 section 4, RFC 4302 for AH).
+// IPv6 extension headers (IANA protocol numbers; RFC 8200 section 4). AH (RFC 4302) is none of them here: it vouches for the
+// addresses, so that nothing behind it can be translated.
 const (
 	extHopByHop    = 0
 	extRouting     = 43
 	extFragment    = 44
-	extAuth        = 51
 	extDestination = 60
 )
 
 func isExtension(proto uint8) bool {
 	switch proto {
-	case extHopByHop, extRouting, extFragment, extAuth, extDestination:
+	case extHopByHop, extRouting, extFragment, extDestination:
 		return true
 	}
 	return false
@@ -38,8 +38,6 @@ func skipExtensions(frame []byte, in *Info) Status {
 			size = 8
 			field := binary.BigEndian.Uint16(b[2:])
 			in.setFragment(field>>3, field&1 != 0)
-		case extAuth:
-			size = (int(b[1]) + 2) * 4
 		}
 		if size > len(b) {
 			return Malformed

@@ -153,9 +153,10 @@ func TestParseExtensionHeaders(t *testing.T) {
 	}{
 		{"hop by hop", ipv6(hbh, join(hopByHop(udp), udpHeader())...), packet.OK, 8, udp, true, packet.NotFragment},
 		{"24 bytes of options", ipv6(dst, join(long, udpHeader())...), packet.OK, 24, udp, true, packet.NotFragment},
-		{"all kinds", ipv6(hbh, join(hopByHop(dst), hopByHop(rt), routing(frag, 0), fragment(ah, 0), auth(udp), udpHeader())...),
-			packet.OK, 56, udp, true, packet.NotFragment},
-		{"authentication", ipv6(ah, join(auth(udp), udpHeader())...), packet.OK, 24, udp, true, packet.NotFragment},
+		{"all kinds", ipv6(hbh, join(hopByHop(dst), hopByHop(rt), routing(frag, 0), fragment(udp, 0), udpHeader())...),
+			packet.OK, 32, udp, true, packet.NotFragment},
+		{"authentication", ipv6(ah, join(auth(udp), udpHeader())...), packet.OK, 0, ah, false, packet.NotFragment},
+		{"authentication behind others", ipv6(dst, join(hopByHop(ah), auth(udp), udpHeader())...), packet.OK, 8, ah, false, packet.NotFragment},
 		{"fragment of one", ipv6(frag, join(fragment(udp, 0), udpHeader())...), packet.OK, 8, udp, true, packet.NotFragment},
 		{"first fragment", ipv6(frag, join(fragment(udp, 1), udpHeader())...), packet.OK, 8, udp, true, packet.FirstFragment},
 		{"later fragment", ipv6(frag, join(fragment(udp, 8), udpHeader())...), packet.OK, 8, udp, false, packet.LaterFragment},
@@ -184,7 +185,7 @@ func TestParseExtensionHeaders(t *testing.T) {
 			if want := (packet.Tuple{Src: addr(client6), Dst: addr(service6), Proto: tc.proto}); !tc.ports && in.Tuple != want {
 				t.Errorf("tuple %v, want no ports", in.Tuple)
 			}
-			if in.Options != (tc.proto != 50) {
+			if in.Options != (tc.l4 > 0 || tc.proto == rt) {
 				t.Errorf("options: %v", in.Options)
 			}
 		})
