@@ -18,7 +18,7 @@ func endpoint(addr, hostname string) topology.EndpointInput {
 
 func unready(addr, hostname string) topology.EndpointInput {
 	e := endpoint(addr, hostname)
-	e.Ready = false
+	e.Ready = new(bool)
 	return e
 }
 

@@ -81,7 +81,7 @@ func TestConfigurationReference(t *testing.T) {
 			case typ.Kind() == reflect.Struct && typ != reflect.TypeFor[time.Time]():
 				walk(below, "["+below+"]", f)
 				continue
-			case typ.Kind() == reflect.Pointer:
+			case typ.Kind() == reflect.Pointer && typ.Elem().Kind() == reflect.Struct:
 				walk(below, "["+below+"]", withDefaults(typ.Elem()))
 				continue
 			case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Struct:

@@ -33,3 +33,34 @@ func TestDuplicateEndpoints(t *testing.T) {
 		t.Errorf("endpoints %+v, want a terminating one and a ready one", got)
 	}
 }
+
+// TestReadiness of listed endpoints: what is given is taken at its word, as proxies take an EndpointSlice.
+func TestReadiness(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		given                       *bool
+		terminating, publish, ready bool
+	}{
+		{nil, false, false, true}, {nil, true, false, false}, {nil, true, true, true},
+		{&yes, false, false, true}, {&yes, true, false, true}, {&no, false, false, false}, {&no, true, false, false}, {&no, false, true, true},
+	} {
+		in := topology.NewInput()
+		in.Gateway.Node = "gw"
+		in.Cluster.ServiceCIDRs = []string{"10.96.0.0/16"}
+		in.Nodes = []topology.NodeInput{{Name: "gw", Addresses: []string{"198.18.0.10"}, Ready: true}}
+		s := topology.ServiceInput{Namespace: "t", Name: "s", Ports: []topology.PortInput{{Protocol: "TCP", Port: 80}}}
+		s.SetDefaults()
+		e := topology.EndpointInput{Address: "198.18.1.11"}
+		e.SetDefaults()
+		e.Ready, e.Terminating, s.PublishNotReady = c.given, c.terminating, c.publish
+		s.Endpoints = []topology.EndpointInput{e}
+		in.Services = []topology.ServiceInput{s}
+		top, faults := topology.Resolve(in)
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		if got := top.Services[0].Endpoints[0].Ready; got != c.ready {
+			t.Errorf("%+v: ready %v", c, got)
+		}
+	}
+}

@@ -146,7 +146,7 @@ type EndpointInput struct {
 	Pod         string         `key:"pod"`
 	Node        string         `key:"node"`
 	Zone        string         `key:"zone"`
-	Ready       bool           `key:"ready"`
+	Ready       *bool          `key:"ready"` // nil: unless terminating
 	Serving     bool           `key:"serving"`
 	Terminating bool           `key:"terminating"`
 	Weight      int            `key:"weight"`
@@ -220,7 +220,7 @@ func (s *ServiceInput) SetDefaults() {
 func (p *PortInput) SetDefaults() { p.Protocol = string(TCP) }
 
 // SetDefaults fills in an endpoint's defaults: Kubernetes reads missing conditions so.
-func (e *EndpointInput) SetDefaults() { e.Ready, e.Serving, e.Weight = true, true, 1 }
+func (e *EndpointInput) SetDefaults() { e.Serving, e.Weight = true, 1 }
 
 // SetDefaults fills in a node's defaults.
 func (n *NodeInput) SetDefaults() { n.Ready = true }

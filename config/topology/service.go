@@ -271,11 +271,8 @@ func (r *resolver) endpoints(s serviceAt) {
 		in, path := &s.in.Endpoints[i], fmt.Sprintf("%s.endpoint[%d]", s.path, i)
 		a := r.endpointAddress(path+".address", in.Address)
 		e := Endpoint{Address: a, Hostname: in.Hostname, Pod: in.Pod, Node: in.Node, Zone: in.Zone,
-			Ready: in.Ready || s.in.PublishNotReady, Serving: in.Serving, Terminating: in.Terminating, Weight: in.Weight,
+			Ready: isReady(in) || s.in.PublishNotReady, Serving: in.Serving, Terminating: in.Terminating, Weight: in.Weight,
 			ForZones: in.ForZones, ForNodes: in.ForNodes}
-		if e.Terminating && !s.in.PublishNotReady {
-			e.Ready = false // Kubernetes: a terminating endpoint is never ready, unless unready ones are published
-		}
 		if in.Hostname != "" {
 			r.label(path+".hostname", "hostname", in.Hostname)
 		}
@@ -290,6 +287,15 @@ func (r *resolver) endpoints(s serviceAt) {
 		e.Ports = r.endpointPorts(s, in, path)
 		s.out.Endpoints = append(s.out.Endpoints, e)
 	}
+}
+
+// isReady is the condition of a listed endpoint: as it says, like that of an EndpointSlice, which proxies take at its word; and
+// when it says nothing, as Kubernetes' controller would write it, which has no terminating endpoint ready.
+func isReady(in *EndpointInput) bool {
+	if in.Ready != nil {
+		return *in.Ready
+	}
+	return !in.Terminating
 }
 
 // maxHints bounds the hints of an endpoint of one kind, as Kubernetes' validation of EndpointSlices does.

@@ -328,7 +328,7 @@ func TestSlicesOfAService(t *testing.T) {
 	addService(in, "v6", func(s *ServiceInput) { selects(s); s.IPFamilies = []string{"IPv6"} })
 	addService(in, "hand", func(s *ServiceInput) {
 		s.Endpoints = []EndpointInput{endpoint("198.18.1.1", nil), endpoint("198.18.1.2", nil), endpoint("2001:db8:1::1", nil), endpoint("198.18.1.3", map[string]int{"": 81})}
-		s.Endpoints[0].Ready = false
+		s.Endpoints[0].Ready = new(bool)
 	})
 	addService(in, "none", nil)
 	addPod(in, "a", nil, "198.18.1.1", "2001:db8:1::1")
@@ -365,7 +365,8 @@ func TestMirrorLimit(t *testing.T) {
 	addService(in, "s", func(s *ServiceInput) {
 		for _, e := range numbered(0, 1200) {
 			x := endpoint(e.Address.String(), nil)
-			x.Ready = len(s.Endpoints)%6 != 0 // 1000 of 1200
+			ready := len(s.Endpoints)%6 != 0 // 1000 of 1200
+			x.Ready = &ready
 			s.Endpoints = append(s.Endpoints, x)
 		}
 	})

@@ -250,7 +250,8 @@ func shake(in *Input, rnd *rand.Rand) {
 	hand.Endpoints = nil
 	for i := range rnd.IntN(9) {
 		e := endpoint(fmt.Sprintf("198.18.2.%d", i+1), nil)
-		e.Node, e.Ready = "n"+string("abc"[rnd.IntN(3)]), rnd.IntN(3) > 0
+		ready := rnd.IntN(3) > 0
+		e.Node, e.Ready = "n"+string("abc"[rnd.IntN(3)]), &ready
 		hand.Endpoints = append(hand.Endpoints, e)
 	}
 	if rnd.IntN(5) == 0 {
