@@ -64,3 +64,25 @@ func TestReadiness(t *testing.T) {
 		}
 	}
 }
+
+// TestUnservedPort: an endpoint may serve some ports of its service only.
+func TestUnservedPort(t *testing.T) {
+	in := topology.NewInput()
+	in.Gateway.Node = "gw"
+	in.Cluster.ServiceCIDRs = []string{"10.96.0.0/16"}
+	in.Nodes = []topology.NodeInput{{Name: "gw", Addresses: []string{"198.18.0.10"}, Ready: true}}
+	s := topology.ServiceInput{Namespace: "t", Name: "s", Ports: []topology.PortInput{
+		{Name: "web", Protocol: "TCP", Port: 80}, {Name: "alt", Protocol: "TCP", Port: 81}}}
+	s.SetDefaults()
+	e := topology.EndpointInput{Address: "198.18.1.11", Ports: map[string]int{"alt": 0}}
+	e.SetDefaults()
+	s.Endpoints = []topology.EndpointInput{e}
+	in.Services = []topology.ServiceInput{s}
+	top, faults := topology.Resolve(in)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if got := top.Services[0].Endpoints[0].Ports; len(got) != 1 || got["web"] != 80 {
+		t.Errorf("serves %v, want web only", got)
+	}
+}

@@ -344,12 +344,15 @@ func (r *resolver) endpointPorts(s serviceAt, in *EndpointInput, path string) ma
 			r.hinted(path+".ports."+name, portNames(s.in), "the service has no port of this name")
 			continue
 		}
+		if v == 0 {
+			continue // it does not serve this port, as an EndpointSlice whose port has no number
+		}
 		if p, ok := r.port(path+".ports."+name, int64(v)); ok {
 			ports[name] = p
 		}
 	}
 	for _, p := range s.out.Ports {
-		_, given := ports[p.Name]
+		_, given := in.Ports[p.Name]
 		switch {
 		case given:
 		case p.TargetName != "":
