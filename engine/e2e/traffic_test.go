@@ -225,6 +225,10 @@ func TestTwoQueues(t *testing.T) {
 				n.check(n.echo(fmt.Sprintf("%s:7", vip4), bytes.Repeat([]byte{byte(i)}, 64)))
 				n.check(n.echo(fmt.Sprintf("[%s]:7", vip6), bytes.Repeat([]byte{byte(i)}, 64)))
 			}
+			for range 16 { // the first fragment of a datagram, which has ports, comes in on another queue than the rest, or not
+				n.check(n.echo(fmt.Sprintf("%s:7", vip4), bytes.Repeat([]byte{4}, 5000)))
+				n.check(n.echo(fmt.Sprintf("[%s]:7", vip6), bytes.Repeat([]byte{6}, 5000)))
+			}
 			if seen := n.ask("http://"+vip4+"/", 32); seen["error"] > 0 {
 				t.Errorf("answers: %v", seen)
 			}
