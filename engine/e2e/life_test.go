@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -116,6 +117,26 @@ func TestOwnConnections(t *testing.T) {
 				defer c.Close()
 				return echoOn(c, []byte("own"))
 			}))
+		}
+	})
+}
+
+// TestOwnFragments sends datagrams of several fragments, and large pings, to the gateway itself: they take the way over a worker, and
+// must reach the kernel as they were.
+func TestOwnFragments(t *testing.T) {
+	each(t, func(t *testing.T, n *network) {
+		for _, a := range []string{front4, "[" + front6 + "]"} {
+			var conn net.PacketConn
+			n.check(n.gateway.Do(func() (err error) { conn, err = net.ListenPacket("udp", a+":9999"); return err }))
+			t.Cleanup(func() { conn.Close() })
+			go echoDatagrams(conn)
+			for _, size := range []int{1473, 3000, 8001, 40000} {
+				n.check(n.echo(a+":9999", bytes.Repeat([]byte{byte(size)}, size)))
+			}
+			out := n.command(n.client, "ping", "-c", "2", "-i", "0.2", "-W", "2", "-s", "3000", strings.Trim(a, "[]"))
+			if !strings.Contains(out, "2 received") {
+				t.Errorf("ping %s:\n%s", a, out)
+			}
 		}
 	})
 }
