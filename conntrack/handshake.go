@@ -184,10 +184,10 @@ func (w *windows) abort(st status, d Direction, s *packet.Segment) effect {
 		return ignored
 	case after(s.Seq, edge+1) || after(lowest, s.Seq):
 		return outside
-	case st.state() == Established:
-		return ignored
+	case st.state() == Established || st.state() == HalfClosed && after(s.Seq, end):
+		return ignored // one side has closed, but the other may go on for hours: nothing that was not sent so far ends that
 	}
-	return counts // one side has closed: RST need not be exact any more
+	return counts
 }
 
 // refuse deals with RST before the handshake is complete: what is about another connection is forwarded, for it may clear the

@@ -30,7 +30,7 @@ const exhaustedFor = 1e9
 func (p *Pipeline) transport(f *xdp.Frame) {
 	flow, d, ok := p.Flows.Lookup(&p.in.Tuple)
 	if ok && p.opensAnew(f, flow, d) {
-		p.Flows.Remove(flow)
+		p.replace(flow)
 		ok = false
 	}
 	switch {
