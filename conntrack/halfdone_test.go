@@ -75,3 +75,34 @@ func absent(t *testing.T, h *conntrack.Handle, keys ...packet.Tuple) {
 		}
 	}
 }
+
+// TestAskedInVain: two SYNs, half a second apart or more, with nothing from the backend in between. Counters and clock may wrap.
+func TestAskedInVain(t *testing.T) {
+	tab := open(t, 10)
+	h := tab.Register()
+	h.Enter(second)
+	defer h.Leave()
+	for name, start := range map[string]int64{"early": second, "as the clock wraps": 1<<44 - second/2} {
+		t.Run(name, func(t *testing.T) {
+			tu := tuplesOf(packet.ProtoTCP, 1)
+			f, _, _ := h.Insert(&tu[conntrack.Forward], &tu[conntrack.Reply], conntrack.Meta{})
+			defer h.Remove(f)
+			for i, step := range []struct {
+				after   int64
+				replies int
+				want    bool
+			}{
+				{0, 0, false}, {0, 0, false}, {second / 4, 0, false}, {second, 0, true}, {0, 1, false}, {second, 1, false},
+				{second, 1 << 10, false}, {second / 4, 0, false}, {second, 0, true},
+			} {
+				start += step.after
+				for range step.replies {
+					h.Packet(f, conntrack.Reply, ack, 40)
+				}
+				if got := f.AskedInVain(start); got != step.want {
+					t.Errorf("step %d: %v", i, got)
+				}
+			}
+		})
+	}
+}

@@ -100,6 +100,14 @@ func (h *Handle) Packet(f *Flow, d Direction, tcpFlags uint8, bytes int) {
 	h.advance(f, st, d, tcpFlags)
 }
 
+// End closes a TCP flow as a RST does that was in the window, for a caller that resets the connection itself.
+func (h *Handle) End(f *Flow) {
+	if st := status(f.status.Load()); st.state() != Closed {
+		h.refresh(f)
+		h.advance(f, st, Forward, flagRST)
+	}
+}
+
 // tally counts a packet.
 func (f *Flow) tally(d Direction, bytes int) {
 	s := &f.side[d&1]

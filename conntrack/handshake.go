@@ -163,6 +163,28 @@ func (w *windows) answer(s *packet.Segment, ack uint32) {
 	server.sent.Store(pack(s.End(), max(uint32(s.Window), 1))) // last: from here on the windows are known
 }
 
+// AskedInVain notes at now, in nanoseconds, that a SYN has come from the client of a connection, and reports whether an earlier one
+// was not answered: nothing has come from the backend since, and askedFor has passed. A backend that lives answers every SYN
+// (RFC 9293 section 3.10.7.4), so that a forged one cannot make it seem dead. The caller has verified the checksum, and forwards
+// the SYN as long as this is false.
+func (f *Flow) AskedInVain(now int64) bool {
+	packets, _ := f.Counters(Reply)
+	next := uint32(now>>askedShift)<<16 | uint32(packets)&0xffff
+	old := f.asked.Load()
+	if old == 0 || old<<16 != next<<16 {
+		f.asked.CompareAndSwap(old, next)
+		return false
+	}
+	return next-old >= askedFor<<16
+}
+
+// askedFor is how long a backend has to answer a SYN, in units of 2^askedShift ns: at least half a second, so that the copy which a
+// client sends after one second finds out (RFC 6298 section 2).
+const (
+	askedShift = 28
+	askedFor   = 3
+)
+
 // abort deals with RST. It ends the flow when its receiver will believe it (RFC 5961 section 3.2): one whose number is exactly
 // the one that is expected next, by the last ACK or by what has been sent. Another one in the window is forwarded, and
 // the receiver's challenge ACK brings the exact one, if the sender is real.
@@ -184,10 +206,10 @@ func (w *windows) abort(st status, d Direction, s *packet.Segment) effect {
 		return ignored
 	case after(s.Seq, edge+1) || after(lowest, s.Seq):
 		return outside
-	case st.state() == Established:
-		return ignored
+	case st.state() == Established || st.state() == HalfClosed && after(s.Seq, end):
+		return ignored // one side has closed, but the other may go on for hours: nothing that was not sent so far ends that
 	}
-	return counts // one side has closed: RST need not be exact any more
+	return counts
 }
 
 // refuse deals with RST before the handshake is complete: what is about another connection is forwarded, for it may clear the

@@ -35,7 +35,7 @@ type windows struct {
 	of        [2]window     // by the direction of the sender
 	rival     atomic.Uint64 // a SYN of the client that is not the connection's: see handshake.go
 	unchecked atomic.Uint32 // 1: see Flow.Uncheck
-	_         uint32
+	asked     atomic.Uint32 // see Flow.AskedInVain
 }
 
 // window is what segments of one direction have said.
@@ -145,4 +145,5 @@ func (w *windows) reset() {
 	}
 	w.rival.Store(0)
 	w.unchecked.Store(0)
+	w.asked.Store(0)
 }

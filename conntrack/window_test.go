@@ -185,7 +185,12 @@ var windowScripts = []script{
 	< F. 5001 ack 1001 win 65000 -> pass half_closed
 	> . 1001 ack 5002 win 64000 -> pass half_closed
 	> R 1000 -> drop half_closed
-	> R 1501 -> pass closed`},
+	> R 1501 -> pass half_closed
+	> R 66001 -> pass half_closed
+	> P. 1001:1000 ack 5002 win 64000 -> pass half_closed
+	> P. 2001:1000 ack 5002 win 64000 -> pass half_closed
+	> R 3002 -> pass half_closed
+	> R 2001 -> pass closed`},
 	{name: "rst with the number of the fin", lines: established + `
 	> F. 1001 ack 5001 win 64000 -> pass half_closed
 	< . 5001 ack 1002 win 65000 -> pass half_closed

@@ -34,7 +34,7 @@ func (p *Pipeline) transport(f *xdp.Frame) {
 	}
 	flow, d, ok := p.Flows.Lookup(&p.in.Tuple)
 	if ok && p.opensAnew(f, flow, d) {
-		p.Flows.Remove(flow)
+		p.replace(flow)
 		ok = false
 	}
 	switch {
@@ -79,12 +79,27 @@ func (p *Pipeline) untranslatable(f *xdp.Frame, why reason.Reason) {
 
 // opensAnew reports whether the packet is the first of a new connection on the ports of a flow that is over, or whose
 // backend takes no more connections. Protocols without connections never begin anew.
+//
+// A backend that takes no more may have work to finish, and the SYN may be forged. So it goes to that backend at first, which
+// refuses it by a challenge ACK: a client that has forgotten the connection then ends it itself (RFC 9293 section 3.5.2). Only
+// when a backend has not answered is the next SYN a new connection.
 func (p *Pipeline) opensAnew(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Direction) bool {
 	if d != conntrack.Forward || !hasConnections(p.in.Proto) || !p.opens(f) {
 		return false
 	}
+	if flow.Over() {
+		return true
+	}
 	forward := flow.Tuple(conntrack.Forward)
-	return flow.Over() || !serves(p.snap.NAT, &forward, flow.Meta())
+	if serves(p.snap.NAT, &forward, flow.Meta()) {
+		return false
+	}
+	return !isUnderWay(flow.State()) || p.isIntact(f) && flow.AskedInVain(p.now)
+}
+
+// isUnderWay reports whether a state is that of a TCP connection that its two ends have agreed on.
+func isUnderWay(s conntrack.State) bool {
+	return s == conntrack.Established || s == conntrack.HalfClosed
 }
 
 // along sends a packet on in its flow. It returns false when the flow is no more: its backend is not to be used any

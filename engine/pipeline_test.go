@@ -172,6 +172,16 @@ func (b *bed) reload(topo *topology.Topology) {
 // run takes frames through the pipeline as one batch and returns what left each interface.
 func (b *bed) run(iface int, frames ...[]byte) (front, back [][]byte) {
 	b.t.Helper()
+	front, back = b.carry(iface, frames...)
+	for _, f := range append(append([][]byte(nil), front...), back...) {
+		verify(b.t, f)
+	}
+	return front, back
+}
+
+// carry is run for frames whose checksums are wrong.
+func (b *bed) carry(iface int, frames ...[]byte) (front, back [][]byte) {
+	b.t.Helper()
 	if err := b.port.Deliver(iface, frames...); err != nil {
 		b.t.Fatal(err)
 	}
@@ -182,9 +192,6 @@ func (b *bed) run(iface int, frames ...[]byte) (front, back [][]byte) {
 		b.t.Fatal(err)
 	}
 	front, back = b.port.Sent(0), b.port.Sent(1)
-	for _, f := range append(append([][]byte(nil), front...), back...) {
-		verify(b.t, f)
-	}
 	b.audit()
 	return front, back
 }

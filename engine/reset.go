@@ -57,7 +57,12 @@ func (p *Pipeline) reset(f *xdp.Frame, flow *conntrack.Flow, d conntrack.Directi
 		p.drop(f, reason.Malformed)
 		return
 	}
-	p.Flows.Packet(flow, d, packet.TCPRst, p.in.End-p.in.L3)
+	if !p.track(f, flow, d) {
+		p.drop(f, reason.OutOfWindow) // forged or strayed: neither end would believe the RSTs that are made of it
+		return
+	}
+	p.Flows.End(flow)
+	p.Stale.remember(flow, p.now) // if its RST is lost, the endpoint goes on when the flow is over
 	if noWay(hop) != reason.Unknown || p.in.TTL <= 1 {
 		p.turnBack(f)
 		p.send(f, f.Iface, reason.EndpointRemoved)

@@ -42,10 +42,16 @@ func segmentOf(t testing.TB, frames [][]byte) segment {
 // handshake opens a connection to the web service and returns what its backend sends.
 func handshake(b *bed, conn packet.Tuple) packet.Tuple {
 	b.t.Helper()
-	_, back := b.run(0, frame(conn))
+	return handshakeFrom(b, conn, 2, 2)
+}
+
+// handshakeFrom is handshake with the sequence numbers of the first byte of the client and of the server.
+func handshakeFrom(b *bed, conn packet.Tuple, client, server uint32) packet.Tuple {
+	b.t.Helper()
+	_, back := b.run(0, frame(conn, numbers(client-1, 0)))
 	reply := one(b.t, back).Tuple.Reverse()
-	b.run(1, frame(reply, flags(packet.TCPSyn|packet.TCPAck), numbers(1, 2)))
-	b.run(0, frame(conn, flags(packet.TCPAck), numbers(2, 2)))
+	b.run(1, frame(reply, flags(packet.TCPSyn|packet.TCPAck), numbers(server-1, client)))
+	b.run(0, frame(conn, flags(packet.TCPAck), numbers(client, server)))
 	return reply
 }
 
@@ -68,7 +74,11 @@ func TestResetOfARemovedEndpoint(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBed(t, resetting(testTopology()))
-			reply := handshake(b, tc.conn)
+			numbersOf := [2]uint32{5000, 9000}
+			if tc.fromServer {
+				numbersOf = [2]uint32{9000, 5000}
+			}
+			reply := handshakeFrom(b, tc.conn, numbersOf[0], numbersOf[1])
 			b.reload(resetting(moved()))
 			sent, iface := tc.conn, 0
 			wantFront := segment{tc.conn.Reverse(), packet.TCPRst, 9000, 0}
@@ -97,7 +107,7 @@ func TestResetOfARemovedEndpoint(t *testing.T) {
 func TestResetAnswersAllThatFollows(t *testing.T) {
 	b := newBed(t, resetting(testTopology()))
 	conn := tuple(tcp, client, 40000, webVIP, 80)
-	reply := handshake(b, conn)
+	reply := handshakeFrom(b, conn, 5000, 9000)
 	b.reload(resetting(moved()))
 	b.run(0, frame(conn, flags(packet.TCPAck), numbers(5000, 9000)))
 	_, back := b.run(1, frame(reply, flags(packet.TCPAck), numbers(9000, 4900)))
@@ -158,6 +168,34 @@ func TestRaceForASYN(t *testing.T) {
 	_, back := b.run(0, frame(conn))
 	if got := one(t, back).Tuple.Dst.String(); got != back2 {
 		t.Errorf("goes to %s, want %s", got, back2)
+	}
+}
+
+// TestForgedSegmentResetsNothing: one that is out of the window would make RSTs that neither end believes, and the flow would be
+// over before the ends have heard of it.
+func TestForgedSegmentResetsNothing(t *testing.T) {
+	for name, change := range map[string]func(*packet.Spec){
+		"sequence number": numbers(1<<30, 9000), "acknowledgement": numbers(5000, 1<<30), "old": numbers(3<<30, 9000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, resetting(testTopology()))
+			conn := tuple(tcp, client, 40000, webVIP, 80)
+			reply := handshakeFrom(b, conn, 5000, 9000)
+			b.reload(resetting(moved()))
+			front, back := b.run(0, frame(conn, flags(packet.TCPAck), change))
+			if len(front)+len(back) != 0 || b.counters.Packets(reason.OutOfWindow) != 1 {
+				t.Errorf("%d answers, %d sent on", len(front), len(back))
+			}
+			b.now += int64(b.snap.Topology.Conntrack.Timeouts.TCPClose) + 1e9
+			front, back = b.run(1, frame(reply, flags(packet.TCPAck), numbers(9000, 5000)))
+			want := segment{conn.Reverse(), packet.TCPRst | packet.TCPAck, 9000, 5000}
+			if got := segmentOf(t, front); got != want {
+				t.Errorf("client gets %+v, want %+v", got, want)
+			}
+			if got, want := segmentOf(t, back), (segment{reply.Reverse(), packet.TCPRst, 5000, 0}); got != want {
+				t.Errorf("server gets %+v, want %+v", got, want)
+			}
+		})
 	}
 }
 
@@ -222,7 +260,7 @@ func TestResetWithoutAWayOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, resetting(testTopology()))
 			conn := tuple(tcp, client, 40000, webVIP, 80)
-			handshake(b, conn)
+			handshakeFrom(b, conn, 5000, 9000)
 			b.reload(resetting(moved()))
 			front, back := b.run(0, frame(conn, flags(packet.TCPAck), numbers(5000, 9000), change(b)))
 			want := segment{conn.Reverse(), packet.TCPRst, 9000, 0}

@@ -57,6 +57,83 @@ func TestSYNLeavesARemovedBackend(t *testing.T) {
 	}
 }
 
+// TestForgedSYNDoesNotEndADrainingConnection: whoever knows the ports of a connection to an endpoint that takes no new ones could
+// have it forgotten by a SYN. Only a client whose endpoint is silent gets a new connection.
+func TestForgedSYNDoesNotEndADrainingConnection(t *testing.T) {
+	unready := func() *topology.Topology {
+		o := moved()
+		e := testTopology().Services[2].Endpoints[0]
+		e.Ready, e.Terminating = false, true
+		o.Services[2].Endpoints = append(o.Services[2].Endpoints, e)
+		o.Services[2].Endpoints[1].Serving = false
+		return o
+	}
+	refusing := func() *topology.Topology {
+		o := testTopology()
+		o.Services[2].SourceRanges = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
+		return o
+	}
+	for name, next := range map[string]func() *topology.Topology{"removed": moved, "not ready": unready, "refused by range": refusing} {
+		for _, tc := range []struct {
+			name   string
+			change []func(*packet.Spec)
+			damage bool
+			answer bool // the endpoint answers with a challenge ACK
+			gap    int64
+			anew   bool
+		}{
+			{"answered", nil, false, true, 1e9, false},
+			{"a flood", nil, false, false, 1e6, false},
+			{"damaged on purpose", nil, true, false, 1e9, false},
+			{"endpoint is dead", nil, false, false, 1e9, true},
+		} {
+			t.Run(name+", "+tc.name, func(t *testing.T) {
+				b := newBed(t, testTopology())
+				conn := tuple(tcp, client, 40000, webVIP, 80)
+				reply := handshake(b, conn)
+				b.reload(next())
+				anew := false
+				for range 8 {
+					b.now += tc.gap
+					f := frame(conn, numbers(7000, 0))
+					if tc.damage {
+						damage(f)
+					}
+					_, back := b.carry(0, f)
+					if len(back) == 0 { // the source range refuses the new connection
+						anew = true
+						break
+					}
+					if got := tupleOf(back[0]).Dst; got != reply.Src {
+						anew = true
+						break
+					}
+					if tc.answer {
+						b.run(1, frame(reply, flags(packet.TCPAck), numbers(2, 2)))
+					}
+				}
+				if anew != tc.anew {
+					t.Fatalf("a new connection: %v, want %v", anew, tc.anew)
+				}
+				if tc.anew {
+					return
+				}
+				_, back := b.run(0, frame(conn, flags(packet.TCPAck|packet.TCPPsh), numbers(2, 2), payload(10)))
+				if got := one(t, back).Tuple; got != reply.Reverse() {
+					t.Errorf("the connection goes on as %v, want %v", got, reply.Reverse())
+				}
+			})
+		}
+	}
+}
+
+// tupleOf is the tuple of a packet that was sent, whatever its checksum is.
+func tupleOf(frame []byte) packet.Tuple {
+	var in packet.Info
+	packet.Parse(frame, &in)
+	return in.Tuple
+}
+
 // TestRetransmittedSYNStaysOnItsFlow: the source port must not change between two copies of one SYN.
 func TestRetransmittedSYNStaysOnItsFlow(t *testing.T) {
 	b := newBed(t, testTopology())

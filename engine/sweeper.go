@@ -41,8 +41,8 @@ const (
 	forgetEvery = 20 * time.Second
 )
 
-// departed is something that the topology does not have any longer: a service address, which has an address alone, a
-// NodePort, which has none, or a backend.
+// departed is something that the topology does not have any longer: an address of a service or one that NodePorts were served
+// on, which has an address alone, a NodePort, which has none, or a backend.
 type departed struct {
 	addr  packet.Addr
 	port  uint16
@@ -54,7 +54,9 @@ func departedPort(p xdp.ProtoPort) departed { return departed{port: p.Port, prot
 func departedBackend(b xdp.Backend) departed {
 	return departed{packet.AddrFrom(b.Addr), b.Port, b.Proto}
 }
-func isDeparted(r *xdp.Rules) bool { return len(r.Services)+len(r.NodePorts)+len(r.Backends) > 0 }
+func isDeparted(r *xdp.Rules) bool {
+	return len(r.Services)+len(r.NodePortAddrs)+len(r.NodePorts)+len(r.Backends) > 0
+}
 
 // newSweeper returns a sweeper that has nothing to do before the generation after the current one.
 func newSweeper(flows *conntrack.Table, c *control.Controller, stale *Stale, now func() int64) *sweeper {
@@ -124,6 +126,9 @@ func (s *sweeper) meet(d *xdp.Rules) {
 	for _, a := range d.Services {
 		add(departedAddr(a))
 	}
+	for _, a := range d.NodePortAddrs {
+		add(departedAddr(a))
+	}
 	for _, p := range d.NodePorts {
 		add(departedPort(p))
 	}
@@ -155,7 +160,7 @@ func (s *sweeper) walk(snap *control.Snapshot, rest func(time.Duration) bool) bo
 // be reset waits for the next segment of either end, which says with which numbers.
 func (s *sweeper) judge(snap *control.Snapshot, f *conntrack.Flow, now int64) {
 	forward := f.Tuple(conntrack.Forward)
-	if judge(snap.NAT, &forward, f.Meta()) == purge {
+	if judge(snap.NAT, &forward, f.Meta()) == purge && s.isPurgedStill(snap, &forward, f.Meta()) {
 		s.stale.purge(s.handle, f, now)
 		return
 	}
@@ -171,18 +176,28 @@ func (s *sweeper) judge(snap *control.Snapshot, f *conntrack.Flow, now int64) {
 	}
 }
 
+// isPurgedStill reports whether a flow that snap does not allow is not allowed now. A walk takes its time, and a flow that has been
+// opened meanwhile may have a backend that snap does not know yet: whoever opened it had a snapshot that was published
+// before the flow could be found here, so that the current one is at least as new.
+func (s *sweeper) isPurgedStill(snap *control.Snapshot, forward *packet.Tuple, m conntrack.Meta) bool {
+	now := s.controller.Current()
+	return now == snap || judge(now.NAT, forward, m) == purge
+}
+
 // forget has the rules taken out of what has departed and has had no flow for long enough. Until then what backends still
 // send must come to the workers: the kernel would route it to the clients untranslated.
 func (s *sweeper) forget(d *xdp.Rules) {
 	now := s.now()
-	if !s.stale.quiet(now) {
-		return
-	}
 	over := func(k departed) bool { return now-s.idle[k] >= lateFor*int64(time.Second) }
+	addrOver := func(a netip.Addr) bool { return over(departedAddr(a)) }
 	gone := xdp.Rules{
-		Services:  filter(d.Services, func(a netip.Addr) bool { return over(departedAddr(a)) }),
-		NodePorts: filter(d.NodePorts, func(p xdp.ProtoPort) bool { return over(departedPort(p)) }),
-		Backends:  filter(d.Backends, func(b xdp.Backend) bool { return over(departedBackend(b)) }),
+		Services:      filter(d.Services, addrOver),
+		NodePortAddrs: filter(d.NodePortAddrs, addrOver),
+		NodePorts:     filter(d.NodePorts, func(p xdp.ProtoPort) bool { return over(departedPort(p)) }),
+		Backends: filter(d.Backends, func(b xdp.Backend) bool {
+			k := departedBackend(b)
+			return over(k) && s.stale.quiet(k.addr, k.port, k.proto, now)
+		}),
 	}
 	if isDeparted(&gone) {
 		s.controller.Forget(&gone)

@@ -201,6 +201,121 @@ func TestLateReplies(t *testing.T) {
 	}
 }
 
+// TestSweeperSparesWhatIsNewerThanItsWalk: while it walks, a generation brings endpoints that those before did not have, and flows
+// are opened to them.
+func TestSweeperSparesWhatIsNewerThanItsWalk(t *testing.T) {
+	b := newSweepBed(t, testTopology(), control.Options{})
+	for i := range uint16(600) { // more than one step
+		b.run(0, frame(tuple(udp, client, 1000+i, webVIP, 53)))
+	}
+	none := testTopology()
+	none.Services[2].Endpoints = nil
+	b.apply(none)
+	b.sweeper.step = 0
+	late := tuple(udp, client, 40000, webVIP, 53)
+	var reply packet.Tuple
+	b.sweeper.pass(func(time.Duration) bool {
+		if reply.Proto == 0 {
+			b.apply(moved())
+			for i := range uint16(600) { // in the place of those that were purged, and behind the others
+				b.run(0, frame(tuple(udp, client, 2000+i, webVIP, 53)))
+			}
+			_, back := b.run(0, frame(late))
+			reply = one(t, back).Tuple.Reverse()
+		}
+		return true
+	})
+	if n := b.p.Stale.Purged(); n != 600 {
+		t.Errorf("%d purged, want the 600 that have lost their endpoint", n)
+	}
+	front, _ := b.run(1, frame(reply))
+	if got := one(t, front).Tuple; got != late.Reverse() {
+		t.Errorf("the reply is %v, want %v", got, late.Reverse())
+	}
+}
+
+// TestOldConnectionsLastWords: a client uses its port again while the backend of the connection before is still sending. Where the
+// client's address is kept that must not be routed to it untranslated.
+func TestOldConnectionsLastWords(t *testing.T) {
+	conn := tuple(tcp, podClient, 40000, webIP, 80) // a pod's source is kept
+	other := func() *topology.Topology {
+		o := testTopology()
+		o.Services[2].Endpoints[0].Ready, o.Services[2].Endpoints[0].Serving = false, false
+		o.Services[2].Endpoints = append(o.Services[2].Endpoints, moved().Services[2].Endpoints...)
+		return o
+	}
+	for _, tc := range []struct {
+		name string
+		next func() *topology.Topology
+		stir func(b *sweepBed, reply packet.Tuple)
+	}{
+		{"over, then its endpoint is not ready", other, func(b *sweepBed, reply packet.Tuple) {
+			fin := flags(packet.TCPAck | packet.TCPFin)
+			b.run(0, frame(conn, fin, numbers(2, 2)))
+			b.run(1, frame(reply, fin, numbers(2, 3)))
+			b.run(0, frame(conn))
+		}},
+		{"aborted, then its endpoint is not ready", other, func(b *sweepBed, _ packet.Tuple) {
+			b.run(0, frame(conn, flags(packet.TCPRst), numbers(2, 0)))
+			b.run(0, frame(conn))
+		}},
+		{"to be reset, but the client is first", func() *topology.Topology { return resetting(moved()) },
+			func(b *sweepBed, _ packet.Tuple) {
+				for range 3 {
+					b.now += 2e9
+					b.run(0, frame(conn, numbers(1000, 0)))
+				}
+			}},
+		{"reset, but the RST was lost", func() *topology.Topology { return resetting(moved()) },
+			func(b *sweepBed, reply packet.Tuple) {
+				b.run(1, frame(reply, flags(packet.TCPAck), numbers(2, 2)))
+				b.now += int64(b.snap.Topology.Conntrack.Timeouts.TCPClose) + 1e9
+			}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newSweepBed(t, testTopology(), control.Options{})
+			reply := handshake(b.bed, conn)
+			b.apply(tc.next())
+			tc.stir(b, reply)
+			before := b.counters.Packets(reason.NoFlow)
+			front, back := b.run(1, frame(reply, flags(packet.TCPAck|packet.TCPFin), numbers(2, 2)))
+			if len(front)+len(back)+len(b.punted) != 0 || b.counters.Packets(reason.NoFlow) != before+1 {
+				t.Errorf("%d sent, %d punted", len(front)+len(back), len(b.punted))
+			}
+		})
+	}
+}
+
+// TestOneTalkativeBackendKeepsOnlyItself among what has departed, through any number of generations.
+func TestOneTalkativeBackendKeepsOnlyItself(t *testing.T) {
+	b := newSweepBed(t, testTopology(), control.Options{})
+	_, back := b.run(0, frame(tuple(udp, podClient, 40000, webIP, 53)))
+	late := one(t, back).Tuple.Reverse()
+	for i := range 20 {
+		topo := testTopology()
+		topo.Services = topo.Services[2:]
+		e := &topo.Services[0].Endpoints[0]
+		e.Address = netip.MustParseAddr("10.64.1.1")
+		for range i {
+			e.Address = e.Address.Next()
+		}
+		b.apply(topo)
+		b.pass(0)
+		b.run(1, frame(late))
+		b.pass(lateFor * time.Second / 2)
+	}
+	d := b.snap.Departed.Backends
+	if !slices.Contains(d, xdp.Backend{Addr: netip.MustParseAddr(back1), Proto: udp, Port: 5353}) {
+		t.Error("the backend that still sends is forgotten")
+	}
+	if len(d) > 10 {
+		t.Errorf("%d backends are kept after 20 generations: %v", len(d), d)
+	}
+	if len(b.punted) != 0 {
+		t.Errorf("%d late packets go on as they are", len(b.punted))
+	}
+}
+
 // TestSweeperForgetsDepartedBackends, as soon as they have had neither flows nor late packets for some time, and not before.
 func TestSweeperForgetsDepartedBackends(t *testing.T) {
 	b := newSweepBed(t, testTopology(), control.Options{})
@@ -278,6 +393,42 @@ func TestSweeperForgetsDepartedAddresses(t *testing.T) {
 	expect("without", nil)
 }
 
+// TestSweeperForgetsDepartedNodePortAddresses: the same for an address that serves no NodePorts any longer.
+func TestSweeperForgetsDepartedNodePortAddresses(t *testing.T) {
+	b := newSweepBed(t, testTopology(), control.Options{})
+	conn := tuple(tcp, client, 40000, gateway, webNodePort)
+	reply := handshake(b.bed, conn)
+	next := testTopology()
+	next.Gateway.NodePortAddresses = nil
+	b.apply(next)
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if got := b.snap.Departed.NodePortAddrs; !slices.Equal(got, addrs(want...)) {
+			t.Errorf("%s: departed %v, want %v", when, got, want)
+		}
+		for _, a := range addrs(want...) {
+			if !slices.Contains(b.snap.Rules.NodePortAddrs, a) {
+				t.Errorf("%s: %v is not among the rules", when, a)
+			}
+		}
+	}
+	b.pass(0)
+	expect("at first", gateway, gateway6)
+	_, back := b.run(0, frame(conn, flags(packet.TCPAck), numbers(2, 2)))
+	if got := one(t, back).Tuple; got != reply.Reverse() {
+		t.Errorf("goes on as %v", got)
+	}
+	b.pass(lateFor * time.Second)
+	expect("with a connection", gateway)
+	b.run(1, frame(reply, flags(packet.TCPRst), numbers(2, 0)))
+	b.pass(lateFor * time.Second)
+	expect("without")
+	b.apply(testTopology())
+	if !slices.Equal(b.snap.Rules.NodePortAddrs, addrs(gateway, gateway6)) {
+		t.Errorf("once they are back: %v", b.snap.Rules.NodePortAddrs)
+	}
+}
+
 // TestSweeperWalksOncePerGeneration, in steps, and begins anew when one was cut short.
 func TestSweeperWalksOncePerGeneration(t *testing.T) {
 	topo := testTopology()
@@ -344,7 +495,7 @@ func TestStaleIsBounded(t *testing.T) {
 	forward := tuple(udp, podClient, 40000, webIP, 53)
 	f, _, _ := b.p.Flows.Lookup(&forward)
 	reply := f.Tuple(1)
-	if n := testing.AllocsPerRun(100, func() { s.note(f, b.now); s.isLate(&reply, b.now) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { s.remember(f, b.now); s.isLate(&reply, b.now) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if !s.isLate(&reply, b.now+lateFor*1e9) || s.isLate(&reply, b.now+(2*lateFor+1)*1e9) {

@@ -172,7 +172,7 @@ func (c *Controller) shrink(rules *xdp.Rules) {
 	}
 }
 
-// Forget takes departed service addresses, NodePorts and backends out of the rules: no flow refers to them any longer.
+// Forget takes departed addresses, NodePorts and backends out of the rules: no flow refers to them any longer.
 // What has come back meanwhile stays. The generation does not change.
 func (c *Controller) Forget(gone *xdp.Rules) {
 	c.mu.Lock()

@@ -31,8 +31,8 @@ type Snapshot struct {
 	Topology   *topology.Topology
 	NAT        *nat.Table
 	Rules      *xdp.Rules // what the XDP program redirects to us
-	// Departed are those service addresses, NodePorts and backends among Rules that the topology does not have any longer,
-	// sorted. Flows may go on to them and from them. Controller.Forget takes them out.
+	// Departed are those service addresses, NodePorts with their addresses, and backends among Rules that the topology does not
+	// have any longer, sorted. Flows may go on to them and from them. Controller.Forget takes them out.
 	Departed xdp.Rules
 }
 
@@ -40,9 +40,11 @@ type Snapshot struct {
 func (s *Snapshot) depart(before *xdp.Rules) {
 	d, r := &s.Departed, s.Rules
 	d.Services = without(before.Services, r.Services)
+	d.NodePortAddrs = without(before.NodePortAddrs, r.NodePortAddrs)
 	d.NodePorts = without(before.NodePorts, r.NodePorts)
 	d.Backends = without(before.Backends, r.Backends)
 	r.Services = union(r.Services, d.Services, netip.Addr.Compare)
+	r.NodePortAddrs = union(r.NodePortAddrs, d.NodePortAddrs, netip.Addr.Compare)
 	r.NodePorts = union(r.NodePorts, d.NodePorts, comparePorts)
 	r.Backends = union(r.Backends, d.Backends, compareBackends)
 }
@@ -51,20 +53,24 @@ func (s *Snapshot) depart(before *xdp.Rules) {
 func (s *Snapshot) forget(gone *xdp.Rules) *Snapshot {
 	next, rules, left := *s, *s.Rules, s.Departed
 	left.Services = without(s.Departed.Services, gone.Services)
+	left.NodePortAddrs = without(s.Departed.NodePortAddrs, gone.NodePortAddrs)
 	left.NodePorts = without(s.Departed.NodePorts, gone.NodePorts)
 	left.Backends = without(s.Departed.Backends, gone.Backends)
 	if size(&left) == size(&s.Departed) {
 		return nil
 	}
 	rules.Services = without(s.Rules.Services, without(s.Departed.Services, left.Services))
+	rules.NodePortAddrs = without(s.Rules.NodePortAddrs, without(s.Departed.NodePortAddrs, left.NodePortAddrs))
 	rules.NodePorts = without(s.Rules.NodePorts, without(s.Departed.NodePorts, left.NodePorts))
 	rules.Backends = without(s.Rules.Backends, without(s.Departed.Backends, left.Backends))
 	next.Rules, next.Departed = &rules, left
 	return &next
 }
 
-// size is how many service addresses, NodePorts and backends there are.
-func size(r *xdp.Rules) int { return len(r.Services) + len(r.NodePorts) + len(r.Backends) }
+// size is how many addresses, NodePorts and backends there are.
+func size(r *xdp.Rules) int {
+	return len(r.Services) + len(r.NodePortAddrs) + len(r.NodePorts) + len(r.Backends)
+}
 
 // Down says whether an endpoint fails its health check. service is "namespace/name", port the name of the service port.
 type Down func(service, port string, addr netip.AddrPort) bool
