@@ -195,4 +195,3 @@ func (n *network) watchLeaks() (stop func() map[string]int) {
 		return seen
 	}
 }
-
