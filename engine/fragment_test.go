@@ -263,6 +263,22 @@ func TestFragmentNumberIsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestFragmentNumbers do not repeat within the 65536 that IPv4 has, and differ from start to start.
+func TestFragmentNumbers(t *testing.T) {
+	s, other := NewFragments(0x123456789abcdef), NewFragments(0xfedcba987654321)
+	low, same := map[uint16]bool{}, 0
+	for range 1 << 16 {
+		id := s.newID()
+		low[uint16(id)] = true
+		if id == other.newID() {
+			same++
+		}
+	}
+	if len(low) != 1<<16 || same > 16 {
+		t.Errorf("%d of 65536 numbers, %d the same in two stores", len(low), same)
+	}
+}
+
 // TestFragmentWaitsInVain: of a service's it is dropped, of anybody else's it is the kernel's, unchanged.
 func TestFragmentWaitsInVain(t *testing.T) {
 	b := newBed(t, testTopology())

@@ -88,8 +88,14 @@ func NewFragments(seed uint64) *Fragments {
 }
 
 // newID returns a number for a datagram that leaves under another source than it came with: the numbers of two senders behind
-// one address must not meet at the receiver, which would put parts of both together.
-func (s *Fragments) newID() uint32 { return s.ids.Add(1) }
+// one address must not meet at the receiver, which would put parts of both together. The lower half, all that IPv4 has, repeats
+// after 65536 numbers and not before; the upper half does not show how many there have been (RFC 7739 section 3).
+func (s *Fragments) newID() uint32 {
+	n := s.ids.Add(1)
+	low := uint16(n)*(uint16(s.seed)|1) ^ uint16(s.seed>>16)
+	t := packet.Tuple{Src: packet.Addr{Lo: uint64(n)}}
+	return uint32(t.Hash(s.seed))<<16 | uint32(low)
+}
 
 // bucket returns the bucket of a key.
 func (s *Fragments) bucket(k *fragmentKey) *fragmentBucket {
