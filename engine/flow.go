@@ -57,7 +57,7 @@ func (p *Pipeline) isSummed(f *xdp.Frame) bool {
 	case packet.ProtoUDP:
 		return p.in.Family == 4 || f.Buf[f.Start+p.in.L4+6]|f.Buf[f.Start+p.in.L4+7] != 0
 	case packet.ProtoSCTP:
-		return packet.VerifyL4(f.Bytes(), p.in) || p.Checksum != nat.Incremental && !packet.HasSCTPSum(f.Bytes(), p.in)
+		return packet.VerifyL4(f.Bytes(), p.in) || p.Checksum != nat.Incremental && packet.LacksSCTPSum(f.Bytes(), p.in)
 	}
 	return true
 }

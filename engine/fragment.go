@@ -18,6 +18,7 @@ import (
 const (
 	maxHeld            = 256
 	maxHeldPerDatagram = 48  // enough for the longest datagram over an MTU of 1400
+	evictedAtOnce      = 32  // of the oldest when there is no room: the others are moved up only that often
 	maxHeldTime        = 1e9 // ns
 	retryHeld          = 1e6 // ns between two looks at whether another worker has had the first one
 )
@@ -40,8 +41,13 @@ type heldFragment struct {
 // fragment deals with a fragment of whatever datagram.
 func (p *Pipeline) fragment(f *xdp.Frame) {
 	h, ok := packet.ReadFragment(f.Bytes(), p.in)
-	if !ok {
+	switch {
+	case !ok:
 		p.drop(f, reason.Malformed)
+		return
+	case !packet.VerifyIP(f.Bytes(), p.in):
+		// Its receiver would drop it; here a damaged number or offset would be taken for another fragment's.
+		p.drop(f, reason.BadChecksum)
 		return
 	}
 	k := keyOf(p.in, &h)
@@ -58,9 +64,9 @@ func (p *Pipeline) fragment(f *xdp.Frame) {
 }
 
 // firstFragment sends the first fragment of a datagram on, or not, and those behind it that have come before it. A copy of one
-// that has come overlaps it.
+// that has come ends here, but for those that the kernel has.
 func (p *Pipeline) firstFragment(f *xdp.Frame, k *fragmentKey, h *packet.FragmentHeader) {
-	if outcome, ok := p.Fragments.follow(k, h, p.now); ok {
+	if outcome, ok := p.Fragments.follow(k, h, p.now); ok && outcome.fate != fragmentPassed {
 		p.drop(f, outcome.why)
 		return
 	}
@@ -107,11 +113,16 @@ func (p *Pipeline) moved(f *xdp.Frame, to *packet.Tuple) {
 	packet.SetFragmentID(f.Bytes(), p.in, &p.head, p.outcome.id)
 }
 
-// holdFragment keeps a fragment until the first one of its datagram has come.
+// holdFragment keeps a fragment until the first one of its datagram has come. Those of one datagram are bounded by refusing the
+// newest, all together by giving up the oldest: whoever sends fragments that lead to nothing shortens the wait of others, and
+// does not end it.
 func (p *Pipeline) holdFragment(f *xdp.Frame, k *fragmentKey, h *packet.FragmentHeader) {
-	if p.held.n == maxHeld || p.held.count(k) >= maxHeldPerDatagram {
+	if p.held.count(k) >= maxHeldPerDatagram {
 		p.drop(f, reason.FragmentStoreFull)
 		return
+	}
+	if p.held.n == maxHeld {
+		p.evictFragments()
 	}
 	p.held.frames[p.held.n] = heldFragment{frame: *f, info: *p.in, head: *h, key: *k, until: p.now + maxHeldTime}
 	p.held.n++
@@ -145,7 +156,20 @@ func (p *Pipeline) retryFragments() {
 		if p.now < w.until {
 			return false
 		}
-		p.unresolvedFragment(w)
+		p.unresolvedFragment(w, reason.FragmentTimeout)
+		return true
+	})
+}
+
+// evictFragments ends the wait of those that wait longest: they are kept in the order in which they came.
+func (p *Pipeline) evictFragments() {
+	n := 0
+	p.sweepHeld(func(w *heldFragment) bool {
+		n++
+		if n > evictedAtOnce {
+			return false
+		}
+		p.unresolvedFragment(w, reason.FragmentStoreFull)
 		return true
 	})
 }
@@ -179,10 +203,10 @@ func (p *Pipeline) resume(w *heldFragment) bool {
 
 // unresolvedFragment ends the wait of a fragment in vain. A fragment has no port, so that where unknown ports pass it would pass
 // too; yet it may be one of a service's.
-func (p *Pipeline) unresolvedFragment(w *heldFragment) {
+func (p *Pipeline) unresolvedFragment(w *heldFragment, why reason.Reason) {
 	d := p.decide(&w.frame)
 	if d.Verdict != nat.Pass || p.snap.NAT.IsServiceAddr(p.in.Tuple.Dst) {
-		p.drop(&w.frame, reason.FragmentTimeout)
+		p.drop(&w.frame, why)
 		return
 	}
 	p.punt(&w.frame)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,7 +28,7 @@ const (
 	fragmentBuckets = 1024
 	fragmentWays    = 4
 	fragmentTime    = 2e9
-	fragmentRanges  = 16 // separate parts of a datagram that have come; in order it is one
+	fragmentRanges  = 48 // separate parts of a datagram that have come; in order it is one
 )
 
 type fragmentBucket struct {
@@ -103,9 +104,10 @@ func (s *Fragments) bucket(k *fragmentKey) *fragmentBucket {
 	return &s.buckets[t.Hash(s.seed)%fragmentBuckets]
 }
 
-// follow returns what has become of the first fragment of a datagram, and notes that h has come. ok is false when the first
-// has not. When h overlaps what has come before, the whole datagram is refused from then on: parts that contradict each other
-// are an attack, or a number that is used again too soon (RFC 5722; the same is done for IPv4).
+// follow returns what is to become of the fragment h of a datagram after its first one, and notes that it has come. ok is false
+// when the first one has not. When h contradicts what has come before, the whole datagram is refused from then on: that is an
+// attack, or a number that is used again too soon (RFC 5722; the same is done for IPv4). A copy is refused alone, as RFC 8200
+// section 4.5 allows: networks make them.
 func (s *Fragments) follow(k *fragmentKey, h *packet.FragmentHeader, now int64) (fragmentOutcome, bool) {
 	b := s.bucket(k)
 	b.mu.Lock()
@@ -114,22 +116,24 @@ func (s *Fragments) follow(k *fragmentKey, h *packet.FragmentHeader, now int64) 
 	if e == nil {
 		return fragmentOutcome{}, false
 	}
-	e.add(h)
-	outcome := e.outcome
+	outcome := e.add(h)
 	if e.isComplete() {
 		e.until = 0
 	}
 	return outcome, true
 }
 
-// lead notes the first fragment of a datagram, h, and what has become of it.
+// lead notes the first fragment of a datagram, h, and what has become of it. One whose predecessor of the same number the kernel
+// has is another datagram's.
 func (s *Fragments) lead(k *fragmentKey, h *packet.FragmentHeader, outcome *fragmentOutcome, now int64) {
 	b := s.bucket(k)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.find(k, now)
-	if e == nil {
-		e = b.oldest()
+	if e == nil || e.outcome.fate == fragmentPassed {
+		if e == nil {
+			e = b.oldest()
+		}
 		*e = fragmentEntry{key: *k, until: now + fragmentTime, outcome: *outcome}
 	}
 	e.add(h)
@@ -156,11 +160,20 @@ func (b *fragmentBucket) oldest() *fragmentEntry {
 	return e
 }
 
-// add notes a fragment, or refuses the datagram.
-func (e *fragmentEntry) add(h *packet.FragmentHeader) {
+// add notes a fragment and returns what is to become of it. What the kernel has is the kernel's to judge.
+func (e *fragmentEntry) add(h *packet.FragmentHeader) fragmentOutcome {
+	if e.outcome.fate == fragmentPassed {
+		return e.outcome
+	}
 	r := fragmentRange{int32(h.Offset), int32(h.End())}
 	switch {
-	case e.overlaps(r), e.total > 0 && r.to > e.total, !h.More && e.total > 0 && r.to != e.total:
+	case e.contradicts(r, h.More):
+		e.outcome = fragmentOutcome{why: reason.FragmentOverlap}
+	case e.has(r):
+		if e.outcome.fate == fragmentMoved {
+			return fragmentOutcome{why: reason.FragmentOverlap}
+		}
+	case e.overlaps(r):
 		e.outcome = fragmentOutcome{why: reason.FragmentOverlap}
 	case !e.merge(r):
 		e.outcome = fragmentOutcome{why: reason.FragmentStoreFull}
@@ -168,6 +181,20 @@ func (e *fragmentEntry) add(h *packet.FragmentHeader) {
 	if !h.More {
 		e.total = r.to
 	}
+	return e.outcome
+}
+
+// contradicts reports whether a fragment and those that have come do not agree on where their datagram ends.
+func (e *fragmentEntry) contradicts(r fragmentRange, more bool) bool {
+	if e.total > 0 {
+		return r.to > e.total || !more && r.to != e.total
+	}
+	return !more && slices.ContainsFunc(e.ranges[:e.n], func(o fragmentRange) bool { return o.to > r.to })
+}
+
+// has reports whether all of a range has come.
+func (e *fragmentEntry) has(r fragmentRange) bool {
+	return slices.ContainsFunc(e.ranges[:e.n], func(o fragmentRange) bool { return o.from <= r.from && r.to <= o.to })
 }
 
 func (e *fragmentEntry) overlaps(r fragmentRange) bool {

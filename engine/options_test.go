@@ -76,7 +76,7 @@ func TestIPOptions(t *testing.T) {
 		{"encrypted", withExtensions(udp6, []byte{esp}, make([]byte, 16)), reason.UnsupportedProtocol},
 		{"nothing", withExtensions(udp6, []byte{none}, make([]byte, 8)), reason.UnsupportedProtocol},
 		{"unknown", withExtensions(udp6, []byte{253}, make([]byte, 8)), reason.UnsupportedProtocol},
-		{"nine headers", withExtensions(udp6, bytes.Repeat([]byte{destination}, 9), nine...), reason.Malformed},
+		{"nine headers", withExtensions(udp6, bytes.Repeat([]byte{destination}, 9), nine...), reason.TooManyHeaders},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBed(t, testTopology())
@@ -104,8 +104,14 @@ func TestIPOptions(t *testing.T) {
 	}
 	// What is not ours stays the kernel's, odd or not.
 	b := newBed(t, testTopology())
-	other := withOptions(frame(tuple(udp, client, 40000, gateway, 9999)), 131, 7, 4, 198, 51, 100, 1, 0)
-	if b.run(0, other); len(b.punted) != 1 || !bytes.Equal(b.punted[0], other) {
-		t.Errorf("%d punted", len(b.punted))
+	others := [][]byte{
+		withOptions(frame(tuple(udp, client, 40000, gateway, 9999)), 131, 7, 4, 198, 51, 100, 1, 0),
+		withExtensions(frame(tuple(udp, client6, 40000, gateway6, 9999)), bytes.Repeat([]byte{destination}, 9), nine...),
+		withExtensions(frame(tuple(udp, client6, 40000, gateway6, 9999)), []byte{routing}, left),
+	}
+	for i, f := range others {
+		if b.run(0, f); len(b.punted) != i+1 || !bytes.Equal(b.punted[i], f) {
+			t.Errorf("%d: %d punted", i, len(b.punted))
+		}
 	}
 }

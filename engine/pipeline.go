@@ -244,8 +244,12 @@ func (p *Pipeline) isOdd(f *xdp.Frame) bool {
 		p.untranslatable(f, reason.Malformed)
 	case routed:
 		p.untranslatable(f, reason.SourceRouted)
+	case p.in.TooManyHeaders():
+		p.untranslatable(f, reason.TooManyHeaders)
+	default:
+		return false
 	}
-	return routed || !ok
+	return true
 }
 
 // unmatched deals with a packet that no flow can have: neither TCP, UDP nor ICMP.

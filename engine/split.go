@@ -24,8 +24,12 @@ func (p *Pipeline) leave(f *xdp.Frame, hop *fib.NextHop, why reason.Reason) {
 // frames for the others the first is of no use.
 func (p *Pipeline) split(f *xdp.Frame, hop *fib.NextHop, why reason.Reason) {
 	n, each := packet.PiecesOf(p.in, hop.MTU)
-	if n == 0 || n > maxPieces || !p.cut(f, n, each) {
+	if n == 0 || n > maxPieces {
 		p.drop(f, reason.TooBig)
+		return
+	}
+	if !p.cut(f, n, each) {
+		p.drop(f, reason.TxFull)
 		return
 	}
 	whole := p.in

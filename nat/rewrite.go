@@ -39,7 +39,7 @@ func Rewrite(frame []byte, in *packet.Info, to *packet.Tuple, mode ChecksumMode)
 	moved := in.Tuple.SrcPort != to.SrcPort || in.Tuple.DstPort != to.DstPort
 	in.Tuple = *to
 	if in.Proto == packet.ProtoSCTP {
-		if moved || mode != Incremental && !packet.HasSCTPSum(frame, in) {
+		if moved || mode != Incremental && packet.LacksSCTPSum(frame, in) {
 			packet.Complete(frame, in)
 		}
 		return

@@ -186,16 +186,15 @@ const (
 	hopByHop = 0
 	routing  = 43
 	fragment = 44
-	authent  = 51
 	dstOpts  = 60
 )
 
 // skipExtension reads one IPv6 extension header and reports whether another may follow. One that is cut short leaves no
-// transport.
+// transport, and nothing is read behind a routing header with segments left.
 func (p *headers) skipExtension() bool {
 	kind, length := p.proto, 0
 	switch kind {
-	case hopByHop, routing, dstOpts, fragment, authent:
+	case hopByHop, routing, dstOpts, fragment:
 	default:
 		return false
 	}
@@ -204,6 +203,9 @@ func (p *headers) skipExtension() bool {
 	}
 	if length == 0 || length > len(p.rest) {
 		p.rest = nil
+		return false
+	}
+	if kind == routing && p.rest[3] != 0 {
 		return false
 	}
 	p.proto = p.rest[0]
@@ -215,13 +217,10 @@ func (p *headers) skipExtension() bool {
 	return !p.later
 }
 
-// extensionLength returns the bytes of the extension header at b: eight, plus units of eight or, for AH, of four bytes.
+// extensionLength returns the bytes of the extension header at b: eight, plus units of eight but for the fragment header.
 func extensionLength(kind uint8, b []byte) int {
-	switch kind {
-	case fragment:
+	if kind == fragment {
 		return 8
-	case authent:
-		return 8 + int(b[1])*4
 	}
 	return 8 + int(b[1])*8
 }

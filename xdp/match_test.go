@@ -47,6 +47,7 @@ type ip struct {
 	quote        []byte // payload of an ICMP error
 	options      int    // IPv4: bytes of options; IPv6: see extensions
 	extensions   []uint8
+	left         uint8  // segments left of routing headers
 	frag         uint16 // offset in units of eight bytes
 	more         bool
 	padding      int // Ethernet padding behind the packet
@@ -99,6 +100,9 @@ func (p ip) bytes6(src, dst netip.Addr, l4 []byte) []byte {
 			h[1], h = 2, append(h, make([]byte, 8)...)
 		default: // 16 bytes
 			h[1], h = 1, append(h, make([]byte, 8)...)
+			if next == 43 {
+				h[3] = p.left
+			}
 		}
 		chain = append(h, chain...)
 	}
@@ -162,7 +166,11 @@ func matchCases() []matchCase {
 		{"NodePort, first fragment", ip{src: "198.18.0.1", dst: "198.18.0.10", proto: tcp, dport: 30080, more: true}.frame(), true},
 		{"NodePort, later fragment", ip{src: "198.18.0.1", dst: "198.18.0.10", proto: tcp, dport: 30080, frag: 1}.frame(), true},
 		{"NodePort, IPv6 extensions", ip{src: "2001:db8::1", dst: "2001:db8:a::10", proto: tcp, dport: 30080,
-			extensions: []uint8{0, 43, 60, 51}}.frame(), true},
+			extensions: []uint8{0, 43, 60}}.frame(), true},
+		{"NodePort behind AH", ip{src: "2001:db8::1", dst: "2001:db8:a::10", proto: tcp, dport: 30080,
+			extensions: []uint8{0, 51}}.frame(), false},
+		{"NodePort behind a routing header with segments left", ip{src: "2001:db8::1", dst: "2001:db8:a::10", proto: tcp, dport: 30080,
+			extensions: []uint8{60, 43}, left: 1}.frame(), false},
 		{"NodePort, IPv6 first fragment", ip{src: "2001:db8::1", dst: "2001:db8:a::10", proto: tcp, dport: 30080,
 			extensions: []uint8{44}, more: true}.frame(), true},
 		{"NodePort, IPv6 later fragment", ip{src: "2001:db8::1", dst: "2001:db8:a::10", proto: tcp, dport: 30080,
@@ -316,6 +324,7 @@ func randomIP(rng *rand.Rand, depth int) ip {
 		for range pick(rng, 0, 0, 1, 2, 9) {
 			p.extensions = append(p.extensions, pick[uint8](rng, 0, 43, 44, 51, 60))
 		}
+		p.left = pick[uint8](rng, 0, 0, 0, 1)
 	}
 	if depth > 0 && rng.IntN(4) > 0 {
 		p.quote = randomIP(rng, depth-1).bytes()

@@ -43,6 +43,26 @@ func TestHeaderSaysWhereTheChecksumIs(t *testing.T) {
 	}
 }
 
+// TestHeaderCompletesSCTP: the kernel's header has no word for a checksum of 32 bits.
+func TestHeaderCompletesSCTP(t *testing.T) {
+	v4 := packet.AddrFrom(netip.MustParseAddr("198.18.0.1"))
+	spec := packet.Spec{Tuple: packet.Tuple{Src: v4, Dst: v4, SrcPort: 1, DstPort: 2, Proto: packet.ProtoSCTP}, Payload: []byte("payload!")}
+	for _, damaged := range []bool{false, true} {
+		frame := packet.Build(make([]byte, 256), &spec)
+		var in packet.Info
+		packet.Parse(frame, &in)
+		clear(frame[in.L4+8 : in.L4+12])
+		if damaged {
+			frame[in.L4+8] = 1
+		}
+		p := &Punter{buf: make([]byte, headerLen+len(frame))}
+		p.header(frame)
+		if p.buf[0] != 0 || packet.VerifyL4(frame, &in) == damaged {
+			t.Errorf("damaged %v: flags %#x, checksum right: %v", damaged, p.buf[0], !damaged)
+		}
+	}
+}
+
 // pseudo returns the bytes of the folded sum of the pseudo-header.
 func pseudo(frame []byte, in packet.Info) (byte, byte) {
 	src, size := in.L3+12, 8

@@ -84,8 +84,8 @@ func (p *Punter) Punt(iface int, frame []byte) bool {
 		p.set.failed.Add(1)
 		return false
 	}
-	p.header(frame)
 	n := copy(p.buf[headerLen:], frame)
+	p.header(p.buf[headerLen : headerLen+n])
 	// EAGAIN, EIO (somebody has taken the device down), ENOMEM: the frame is lost, as in a full queue of the kernel.
 	if _, err := unix.Write(p.set.taps[iface].fd, p.buf[:headerLen+n]); err != nil {
 		p.set.failed.Add(1)
@@ -95,12 +95,18 @@ func (p *Punter) Punt(iface int, frame []byte) bool {
 	return true
 }
 
-// header fills in the header. A sender on this machine, or on this host next to a virtual machine, may have left the
-// checksum to a network card, and the bytes hold the sum of the pseudo-header only: the kernel must be told, or it would
-// drop the packet as damaged.
+// header fills in the header for a frame, which is a copy. A sender on this machine, or on this host next to a virtual machine,
+// may have left the checksum to a network card, and the bytes hold the sum of the pseudo-header only: the kernel must be told,
+// or it would drop the packet as damaged. What it is told is about sums of 16 bits; SCTP's is completed here.
 func (p *Punter) header(frame []byte) {
 	clear(p.buf[:headerLen])
-	if packet.Parse(frame, &p.in) != packet.OK || !packet.IsPartial(frame, &p.in) {
+	switch {
+	case packet.Parse(frame, &p.in) != packet.OK:
+		return
+	case packet.LacksSCTPSum(frame, &p.in):
+		packet.Complete(frame, &p.in)
+		return
+	case !packet.IsPartial(frame, &p.in):
 		return
 	}
 	p.buf[0] = needsChecksum

@@ -52,13 +52,14 @@ const (
 	TTLExceeded         // the TTL or hop limit ran out
 	TooBig              // larger than the MTU of the way out, and must not be fragmented
 	RateLimited         // a reply was due (reject, echo, ICMP error), and the limit was reached
-	TxFull              // the TX ring had no room
+	TxFull              // the TX ring had no room, or there were no frames for the pieces of a packet
 	UnrelatedICMP       // an ICMP error that quotes no tracked flow
 	BadICMP             // an ICMP message that is cut short or has a wrong checksum
 	ReplyClash          // the reverse tuple belongs to another flow, and the source port may not be changed
 	OutOfWindow         // a TCP segment that its receiver would discard: outside the window of its connection
 	SourceRouted        // source routing: an IPv4 option, or an IPv6 routing header with segments left
-	BadChecksum         // SCTP with a wrong checksum, or UDP over IPv6 without one
+	TooManyHeaders      // more IPv6 extension headers than are followed
+	BadChecksum         // SCTP or the IPv4 header of a fragment with a wrong checksum, or UDP over IPv6 without one
 	FragmentOverlap     // overlaps another fragment of its datagram, or is its copy
 	FragmentTimeout     // the first fragment did not come in time
 	FragmentStoreFull   // too many fragments wait, or too many parts of one datagram are apart
@@ -129,8 +130,10 @@ func describe(r Reason) entry {
 		return entry{"fragment_followed", "later fragment, translated like the first one of its datagram"}
 	case SourceRouted:
 		return entry{"source_routed", "its sender prescribes its way: IPv4 source route, or IPv6 routing header with segments left"}
+	case TooManyHeaders:
+		return entry{"too_many_headers", "more than 8 IPv6 extension headers"}
 	case BadChecksum:
-		return entry{"bad_checksum", "SCTP with a wrong checksum, or UDP over IPv6 without one"}
+		return entry{"bad_checksum", "SCTP or the IPv4 header of a fragment with a wrong checksum, or UDP over IPv6 without one"}
 	case FragmentOverlap:
 		return entry{"fragment_overlap", "fragment that overlaps or contradicts another one of its datagram, or is its copy"}
 	case FragmentTimeout:
@@ -168,7 +171,7 @@ func describe(r Reason) entry {
 	case RateLimited:
 		return entry{"rate_limited", "a reply was due and the limit on replies was reached"}
 	case TxFull:
-		return entry{"tx_full", "the TX ring had no room"}
+		return entry{"tx_full", "the TX ring had no room, or there were no frames for the pieces of a packet"}
 	case UnrelatedICMP:
 		return entry{"unrelated_icmp", "ICMP error that quotes no tracked flow"}
 	case BadICMP:

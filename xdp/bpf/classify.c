@@ -20,7 +20,6 @@
 #define PROTO_UDP 17
 #define PROTO_ROUTING 43
 #define PROTO_FRAGMENT 44
-#define PROTO_AH 51
 #define PROTO_ICMPV6 58
 #define PROTO_DSTOPTS 60
 #define PROTO_SCTP 132
@@ -239,31 +238,32 @@ static __always_inline int parse_ipv4(struct xdp_md *ctx, struct packet *p)
 }
 
 // skip_extension reads one IPv6 extension header (RFC 8200 section 4). It returns 1 when another header may follow, 0 when
-// what follows is the transport or unknown, -1 when the header is cut short. Like parse_packet it is a function of its
-// own, which the verifier checks once and not along each path to it: inlined, they exceed its limit.
+// what follows is the transport or unknown, -1 when the header is cut short. Nothing is read behind a routing header with
+// segments left, whose packet shows another destination than its own, nor behind AH, which vouches for the addresses: what
+// has them is of no flow. Like parse_packet it is a function of its own, which the verifier checks once and not along each
+// path to it: inlined, they exceed its limit.
 __noinline int skip_extension(struct xdp_md *ctx, struct packet *p)
 {
 	__u8 *h, kind;
-	__u32 rest;
 
 	if (!p)
 		return -1;
 	kind = p->proto;
-	if (kind != PROTO_HOPOPTS && kind != PROTO_ROUTING && kind != PROTO_DSTOPTS && kind != PROTO_FRAGMENT &&
-	    kind != PROTO_AH)
+	if (kind != PROTO_HOPOPTS && kind != PROTO_ROUTING && kind != PROTO_DSTOPTS && kind != PROTO_FRAGMENT)
 		return 0;
 	h = take(ctx, p, 8);
 	if (!h)
 		return -1;
+	if (kind == PROTO_ROUTING && h[3] != 0)
+		return 0;
 	p->proto = h[0];
 	if (kind == PROTO_FRAGMENT) {
 		p->later = h[2] != 0 || h[3] >> 3 != 0;
 		p->fragment = p->later || (h[3] & 1) != 0;
 		return !p->later;
 	}
-	// The length counts eight bytes beyond the first eight; for AH four-byte words beyond two (RFC 4302 section 2.2).
-	rest = kind == PROTO_AH ? h[1] * 4 : h[1] * 8;
-	return take(ctx, p, rest) ? 1 : -1;
+	// The length counts units of eight bytes beyond the first eight.
+	return take(ctx, p, h[1] * 8) ? 1 : -1;
 }
 
 // parse_ipv6 reads the IPv6 header and the extension headers behind which a transport may follow. -1 as parse_ipv4; an

@@ -21,7 +21,8 @@ func isExtension(proto uint8) bool {
 
 // skipExtensions walks the chain of extension headers and leaves L4 and Proto at what follows it. It stops at a
 // routing header with segments left: such a packet is on its way to another address than the one it shows, and its
-// checksum is made for that one, so it is of no flow (RFC 8200 sections 4.4 and 8.1).
+// checksum is made for that one, so it is of no flow (RFC 8200 sections 4.4 and 8.1). It also stops after maxExtensions
+// headers, and Proto is then the next one's: see TooManyHeaders.
 func skipExtensions(frame []byte, in *Info) Status {
 	in.Options = true
 	for range maxExtensions {
@@ -33,8 +34,7 @@ func skipExtensions(frame []byte, in *Info) Status {
 		}
 		b := frame[in.L4:in.End]
 		size := 8 + int(b[1])*8
-		switch in.Proto {
-		case extFragment:
+		if in.Proto == extFragment {
 			size = 8
 			field := binary.BigEndian.Uint16(b[2:])
 			in.setFragment(field>>3, field&1 != 0)
@@ -48,8 +48,11 @@ func skipExtensions(frame []byte, in *Info) Status {
 		in.Proto = b[0]
 		in.L4 += size
 	}
-	if isExtension(in.Proto) {
-		return Malformed
-	}
 	return OK
+}
+
+// TooManyHeaders reports whether an IPv6 packet has more extension headers than are followed, so that its transport is not known.
+// RFC 8504 section 5.3 lets a host discard what is beyond a limit of 8.
+func (in *Info) TooManyHeaders() bool {
+	return in.Family == 6 && in.Fragment != LaterFragment && in.Proto != extRouting && isExtension(in.Proto)
 }

@@ -14,7 +14,8 @@ type FragmentHeader struct {
 // End returns the offset behind the last byte that the fragment carries.
 func (h *FragmentHeader) End() int { return h.Offset + h.Size }
 
-// maxDatagram is the length of the longest datagram that can be put together.
+// maxDatagram is the length of the longest datagram that can be put together: for IPv4 with its header, for IPv6 with the extension
+// headers in front of the fragment header, which is what their length fields count (RFC 791 section 3.1, RFC 8200 section 3).
 const maxDatagram = 65535
 
 // ReadFragment reads where a fragment that Parse has taken lies in its datagram. ok is false when there cannot be such a
@@ -28,7 +29,15 @@ func ReadFragment(frame []byte, in *Info) (h FragmentHeader, ok bool) {
 	} else if h, ok = readFragment6(frame, in); !ok {
 		return h, false
 	}
-	return h, h.Size > 0 && h.End() <= maxDatagram && (!h.More || h.Size%8 == 0)
+	return h, h.Size > 0 && headersOf(in, &h)+h.End() <= maxDatagram && (!h.More || h.Size%8 == 0)
+}
+
+// headersOf returns how many bytes of headers count for the length of the datagram that a fragment is of.
+func headersOf(in *Info, h *FragmentHeader) int {
+	if in.Family == 4 {
+		return in.End - in.L3 - h.Size
+	}
+	return h.at - in.L3 - IPv6Len
 }
 
 // readFragment6 finds the fragment header, in front of which others may lie.

@@ -45,8 +45,8 @@ func TestReadFragment(t *testing.T) {
 		{"last", 370, 3, true, 2960, false},
 		{"not a multiple of eight", more | 1, 1479, false, 0, false},
 		{"empty", 1, 0, false, 0, false},
-		{"the last byte there is", 8191, 7, true, 65528, false},
-		{"one beyond", 8191, 8, false, 0, false},
+		{"the last byte there is, with the header", 8189, 3, true, 65512, false},
+		{"one beyond", 8189, 4, false, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := ipv4(nil, c.field, c.payload)

@@ -163,7 +163,7 @@ func TestParseExtensionHeaders(t *testing.T) {
 		{"later fragment looks like a header", ipv6(frag, join(fragment(dst, 8), hopByHop(udp), udpHeader())...),
 			packet.OK, 8, dst, false, packet.LaterFragment},
 		{"eight headers", ipv6(dst, chain(8)...), packet.OK, 64, udp, true, packet.NotFragment},
-		{"nine headers", ipv6(dst, chain(9)...), packet.Malformed, 0, 0, false, 0},
+		{"nine headers", ipv6(dst, chain(9)...), packet.OK, 64, dst, false, packet.NotFragment},
 		{"no next header", ipv6(hbh, hopByHop(59)...), packet.OK, 8, 59, false, packet.NotFragment},
 		{"encrypted", ipv6(50, udpHeader()...), packet.OK, 0, 50, false, packet.NotFragment},
 		{"segments left", ipv6(rt, join(routing(udp, 1), udpHeader())...), packet.OK, 0, rt, false, packet.NotFragment},
@@ -184,6 +184,9 @@ func TestParseExtensionHeaders(t *testing.T) {
 			}
 			if want := (packet.Tuple{Src: addr(client6), Dst: addr(service6), Proto: tc.proto}); !tc.ports && in.Tuple != want {
 				t.Errorf("tuple %v, want no ports", in.Tuple)
+			}
+			if in.TooManyHeaders() != (tc.name == "nine headers") {
+				t.Errorf("too many headers: %v", in.TooManyHeaders())
 			}
 			if in.Options != (tc.l4 > 0 || tc.proto == rt) {
 				t.Errorf("options: %v", in.Options)

@@ -21,17 +21,15 @@ func parseSCTP(b []byte, in *Info, how extent) Status {
 func sctpSum(b []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli) // the package's own one, which it makes once
 	sum := crc32.Update(0, table, b[:8])
-	sum = crc32.Update(sum, table, zeroSum[:])
+	var zero [4]byte // stands for the checksum while it is computed
+	sum = crc32.Update(sum, table, zero[:])
 	return crc32.Update(sum, table, b[SCTPLen:])
 }
 
-// zeroSum stands for the checksum while it is computed. Nothing writes it.
-var zeroSum [4]byte
-
-// HasSCTPSum reports whether an SCTP packet has a checksum. One of zero is what a sender leaves that its network card is to
-// complete; one in four billion others looks the same, and completing it changes nothing.
-func HasSCTPSum(frame []byte, in *Info) bool {
-	return binary.LittleEndian.Uint32(frame[in.L4+8:]) != 0
+// LacksSCTPSum reports whether the packet is a whole one of SCTP without a checksum. One of zero is what a sender leaves that
+// its network card is to complete; one in four billion others looks the same, and completing it changes nothing.
+func LacksSCTPSum(frame []byte, in *Info) bool {
+	return isWholeSCTP(in) && binary.LittleEndian.Uint32(frame[in.L4+8:]) == 0
 }
 
 // verifySCTP reports whether the checksum is right. On the wire its least significant byte comes first (RFC 9260 appendix A).

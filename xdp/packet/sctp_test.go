@@ -45,7 +45,7 @@ func TestSCTPChecksum(t *testing.T) {
 		if got := uint32(at[0]) | uint32(at[1])<<8 | uint32(at[2])<<16 | uint32(at[3])<<24; got != want {
 			t.Fatalf("%d bytes: checksum %#x, want %#x with the least significant byte first", n, got, want)
 		}
-		if !packet.VerifyL4(frame, &in) || !packet.HasSCTPSum(frame, &in) {
+		if !packet.VerifyL4(frame, &in) || packet.LacksSCTPSum(frame, &in) {
 			t.Errorf("%d bytes: its own checksum does not pass", n)
 		}
 		frame[in.End-1] ^= 1
