@@ -48,7 +48,7 @@ conntrack sctp_setup "10s" yes
 conntrack sctp "210s" yes
 conntrack sctp_shutdown "3s" yes
 dns ttl 5 yes
-dns address "" "10.96.0.10"
+dns address "" yes
 dns pods "disabled" "insecure"
 dns reverse_zones [] yes
 dns namespaces [] ["a"]

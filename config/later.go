@@ -12,7 +12,6 @@ type later map[string]any
 // the same for all of them, that the feature is not supported yet; one that comes deletes its rows.
 func laterKeys() later {
 	return later{
-		"dns.address":               "",
 		"dns.pods":                  "disabled",
 		"dns.namespaces":            []any{},
 		"dns.ignore_empty_services": false,

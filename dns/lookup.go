@@ -21,6 +21,21 @@ type Result struct {
 
 // Lookup asks the zones for a name and a type, such as "A" or "TYPE65", and returns what a client would get by TCP.
 func Lookup(z *zone.Zones, name, qtype string) (*Result, error) {
+	query, err := Query(name, qtype)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, TCPLimit)
+	var reply mdns.Msg
+	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, TCPLimit)]); err != nil {
+		return nil, fmt.Errorf("reading the reply to %s %s: %w", name, qtype, err)
+	}
+	return &Result{RCode: RCodeName(reply.Rcode), AA: reply.Authoritative, TC: reply.Truncated,
+		Answer: lines(reply.Answer), Authority: lines(reply.Ns), Additional: lines(reply.Extra)}, nil
+}
+
+// Query returns a query for a name and a type, such as "A" or "TYPE65", as a stub resolver sends it.
+func Query(name, qtype string) ([]byte, error) {
 	typ, ok := mdns.StringToType[strings.ToUpper(qtype)]
 	if number, numbered := strings.CutPrefix(strings.ToUpper(qtype), "TYPE"); !ok && numbered {
 		_, err := fmt.Sscanf(number+"\n", "%d\n", &typ)
@@ -36,13 +51,15 @@ func Lookup(z *zone.Zones, name, qtype string) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("packing the question %s %s: %w", name, qtype, err)
 	}
-	out := make([]byte, TCPLimit)
-	var reply mdns.Msg
-	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, TCPLimit)]); err != nil {
-		return nil, fmt.Errorf("reading the reply to %s %s: %w", name, qtype, err)
+	return query, nil
+}
+
+// RCodeName returns the name of a response code, such as NXDOMAIN.
+func RCodeName(rcode int) string {
+	if name, ok := mdns.RcodeToString[rcode]; ok {
+		return name
 	}
-	return &Result{RCode: mdns.RcodeToString[reply.Rcode], AA: reply.Authoritative, TC: reply.Truncated,
-		Answer: lines(reply.Answer), Authority: lines(reply.Ns), Additional: lines(reply.Extra)}, nil
+	return fmt.Sprintf("RCODE%d", rcode)
 }
 
 // lines returns records as text. There are always lists, if empty ones, for the sake of JSON.

@@ -17,6 +17,7 @@ import (
 // Options of a Server. The zero value of a field has a default, but for Listen.
 type Options struct {
 	Listen         netip.AddrPort // address of both UDP and TCP; port 0 takes one that is free for both
+	FreeBind       bool           // the address need not be an interface's: a route gives it to this machine
 	Sockets        int            // UDP sockets, each with its reader; default: one for each core
 	MaxConnections int            // TCP connections at once; default 1024
 	IdleTimeout    time.Duration  // for a query on a TCP connection to arrive as a whole; default 10 s

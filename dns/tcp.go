@@ -2,6 +2,7 @@ package dns
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -27,11 +28,13 @@ type tcpListener struct {
 }
 
 func openTCP(s *Server, at netip.AddrPort) (*tcpListener, error) {
-	l, err := net.ListenTCP(network("tcp", at), net.TCPAddrFromAddrPort(at))
+	config := listenConfig(s.opts.freeBind)
+	l, err := config.Listen(context.Background(), network("tcp", at), at.String())
 	if err != nil {
 		return nil, err
 	}
-	return &tcpListener{server: s, listener: l, open: map[*net.TCPConn]struct{}{},
+	listener := l.(*net.TCPListener) // what Listen returns for TCP
+	return &tcpListener{server: s, listener: listener, open: map[*net.TCPConn]struct{}{},
 		replies: sync.Pool{New: func() any { return new([TCPLimit + 2]byte) }}}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,13 +22,7 @@ type udpReader struct {
 
 func openUDP(s *Server, at netip.AddrPort) (*udpReader, error) {
 	r := &udpReader{server: s, wildcard: at.Addr().IsUnspecified()}
-	config := net.ListenConfig{Control: func(network, _ string, c syscall.RawConn) error {
-		var err error
-		if outer := c.Control(func(fd uintptr) { err = r.options(int(fd), network) }); outer != nil {
-			return outer
-		}
-		return err
-	}}
+	config := listenConfig(r.options)
 	conn, err := config.ListenPacket(context.Background(), network("udp", at), at.String())
 	if err != nil {
 		return nil, err
@@ -53,7 +46,7 @@ func (r *udpReader) options(fd int, network string) error {
 	}
 	switch {
 	case !r.wildcard:
-		return nil
+		return r.server.opts.freeBind(fd, network)
 	case network == "udp4":
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
 	}

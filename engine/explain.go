@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"sluice/conntrack"
+	"sluice/dns"
 	"sluice/engine/fib"
 	"sluice/nat"
 	"sluice/nat/reason"
@@ -165,12 +166,19 @@ func (e *explanation) sent(frame []byte, why reason.Reason) {
 		return
 	case reason.EchoReply:
 		e.step("answer", "echo reply", "%s", why.Text())
+	case reason.DNSAnswered:
+		// answered has told of it.
 	default:
 		var out packet.Info
 		packet.Parse(frame, &out)
 		e.step("send", "ok", "%v, TTL %d", out.Tuple, out.TTL)
 	}
 	e.verdict = nat.Forward
+}
+
+// answered tells of a DNS reply.
+func (e *explanation) answered(reply []byte, rcode int) {
+	e.step("dns", dns.RCodeName(rcode), "answered by this gateway in %d bytes: 'sluice dig' prints answers", len(reply))
 }
 
 // answerOf names what a frame that we send as an answer is.

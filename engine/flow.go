@@ -28,6 +28,10 @@ const exhaustedFor = 1e9
 
 // transport takes a TCP or UDP packet through flow table and service table.
 func (p *Pipeline) transport(f *xdp.Frame) {
+	if p.snap.Names.Takes(&p.in.Tuple) {
+		p.answerDNS(f)
+		return
+	}
 	if !p.isSummed(f) {
 		p.untranslatable(f, reason.BadChecksum)
 		return

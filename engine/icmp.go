@@ -54,6 +54,10 @@ func (p *Pipeline) icmpError(f *xdp.Frame) {
 		p.unrelated(f, reason.BadICMP)
 		return
 	}
+	if p.snap.Names.Sent(&p.quote.Tuple) {
+		p.punt(f) // about what the sockets of the DNS server have sent
+		return
+	}
 	key := p.quote.Tuple.Reverse()
 	flow, d, ok := p.Flows.Lookup(&key)
 	// An error goes to whoever has sent the quoted packet: to us, from the address that the packet shows. One that

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sluice/conntrack"
+	"sluice/dns"
 	"sluice/engine/control"
 	"sluice/engine/fib"
 	"sluice/nat"
@@ -19,7 +20,7 @@ import (
 //	5. rewrite     addresses, ports, TTL, checksums                              (send.go)
 //	6. send        link-layer addresses, one batch per interface                 (send.go)
 //
-// ICMP leaves it after 1 (icmp.go), connections that are reset after 2 (reset.go), what is nobody's after 3 (punt), what waits
+// ICMP leaves it after 1 (icmp.go), DNS queries before 2 (dns.go), connections that are reset after 2 (reset.go), what is nobody's after 3 (punt), what waits
 // for a neighbour after 5 (pending.go).
 // Every frame ends in exactly one of: sent, held, released; and with at least one reason counted.
 
@@ -87,6 +88,7 @@ type Pipeline struct {
 	exhausted nat.Exhausted
 	rejects   bucket // ICMP errors and RSTs that we send
 	echoes    bucket // echo replies
+	names     *dns.Worker
 	explain   *explanation
 	pods      []bool // by interface: pods are behind it
 }
@@ -100,7 +102,8 @@ type outQueue struct {
 // NewPipeline returns a pipeline. The handle in c must have left.
 func NewPipeline(c PipelineConfig) *Pipeline {
 	n := len(c.Port.Interfaces())
-	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, n), pods: make([]bool, n), done: make([]xdp.Frame, 0, 2*batchSize)}
+	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, n), pods: make([]bool, n), done: make([]xdp.Frame, 0, 2*batchSize),
+		names: &dns.Worker{}}
 	for _, i := range c.Port.Interfaces() {
 		p.macs = append(p.macs, macOf(i.MAC[:]))
 	}

@@ -47,6 +47,7 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a := &appliance{log: o.Log, source: o.Source, requests: o.Reload, topology: t, clock: NewClock(), started: time.Now(),
+		names:  newNameServers(o.Log),
 		cancel: cancel}
 	if err := a.start(ctx, interfaces); err != nil {
 		return errors.Join(err, a.close())
@@ -81,6 +82,7 @@ type appliance struct {
 	punt       *punt.Set
 	workers    workers
 	counters   []*Counters // of each worker
+	names      *nameServers
 	reloads    reloads
 	attachment *xdp.Attachment
 
@@ -109,6 +111,7 @@ func (a *appliance) start(ctx context.Context, interfaces []int) error {
 		func() error { return a.control(ctx) },
 		a.openSockets,
 		a.startWorkers,
+		a.startDNS,
 		func() error { a.remember(a.topology); return nil }, // before anybody sees an address that was allocated
 		a.attach,
 		func() error { return a.housekeep(ctx) },

@@ -21,6 +21,7 @@ func (a *appliance) published(s *control.Snapshot) {
 	if a.sweeper != nil { // the first generation has nothing to sweep
 		a.sweeper.notify()
 	}
+	a.names.republish(s)
 	a.own.Updated(s.Topology)
 	a.checks.Set(healthz.Addresses(&s.Topology.Gateway), healthz.Checks(s.NAT))
 }

@@ -6,6 +6,7 @@ import (
 
 	"sluice/config/topology"
 	"sluice/conntrack"
+	"sluice/dns"
 	"sluice/engine/control"
 	"sluice/engine/fib"
 	"sluice/nat"
@@ -40,6 +41,13 @@ const traceTime = 1e9
 // very Pipeline of a worker. The one interface is in memory, with the name of the spec, all endpoints pass their health checks, and every
 // destination that is not the gateway itself has a next hop there.
 func Trace(t *topology.Topology, spec TraceSpec) (*TraceResult, error) {
+	if len(t.DNS.Addresses) > 0 {
+		query, err := dns.Query(t.Cluster.Domain, "SOA") // a DNS server is sent a query, and not just any bytes
+		if err != nil {
+			return nil, err
+		}
+		spec.payload = query
+	}
 	frame, err := spec.frame()
 	if err != nil {
 		return nil, err

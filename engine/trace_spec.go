@@ -28,6 +28,8 @@ type TraceSpec struct {
 	Proto       string         // "tcp", "udp", "sctp" or "icmp"
 	Flags       string         // TCP flags such as "syn" or "syn,ack"; when empty "syn", or "ack" if Established
 	Established bool           // the packet follows one that has opened its flow
+
+	payload []byte // of UDP; nil: any
 }
 
 // Check reports what keeps the spec from describing a packet: addresses of two families, an unknown protocol or flag.
@@ -52,6 +54,9 @@ func (s *TraceSpec) frame() ([]byte, error) {
 		}
 	case "udp":
 		tu.Proto = packet.ProtoUDP
+		if s.payload != nil {
+			p.Payload = s.payload
+		}
 	case "icmp":
 		tu.Proto, p.ICMPType = packet.ProtoICMP, packet.ICMPEcho
 		if !tu.Src.Is4() {
@@ -66,7 +71,7 @@ func (s *TraceSpec) frame() ([]byte, error) {
 		return nil, fmt.Errorf("protocol %q: must be tcp, udp, sctp or icmp", s.Proto)
 	}
 	p.Tuple = tu
-	return packet.Build(make([]byte, 256), &p), nil
+	return packet.Build(make([]byte, 1024), &p), nil
 }
 
 // traceTag is the verification tag of a traced SCTP association, in both directions.

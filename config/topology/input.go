@@ -74,6 +74,7 @@ type ConntrackInput struct {
 // DNSInput is the [dns] table.
 type DNSInput struct {
 	TTL          int      `key:"ttl"`
+	Address      string   `key:"address"`
 	ReverseZones []string `key:"reverse_zones"`
 }
 

@@ -43,6 +43,7 @@ func (r *resolver) services() {
 	for _, s := range all {
 		r.requested(s)
 	}
+	r.requestedDNSAddress()
 	r.readRoutes()
 	for i := range all {
 		all[i].families, all[i].allocates = r.allocatedFamilies(all[i])
@@ -53,6 +54,7 @@ func (r *resolver) services() {
 	for _, s := range all {
 		r.allocate(s)
 	}
+	r.defaultDNSAddress()
 	r.resolveRoutes()
 	if len(r.faults) == 0 {
 		r.endpointsAndSlices(all)

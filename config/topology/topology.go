@@ -108,6 +108,7 @@ func DefaultTimeouts() Timeouts {
 type DNS struct {
 	TTL          uint32 // seconds, 0 to 3600
 	ReverseZones []netip.Prefix
+	Addresses    []netip.Addr // where a gateway answers by its data path; none: it does not
 }
 
 // Node is a machine of the cluster.

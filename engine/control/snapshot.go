@@ -34,6 +34,7 @@ type Snapshot struct {
 	// Departed are those service addresses, NodePorts with their addresses, and backends among Rules that the topology does not
 	// have any longer, sorted. Flows may go on to them and from them. Controller.Forget takes them out.
 	Departed xdp.Rules
+	Names    *Names // nil: the gateway answers no DNS
 }
 
 // depart adds to the rules what was among those of the generation before, and is not any longer.
@@ -87,7 +88,12 @@ func Build(t *topology.Topology, down Down, previous *Snapshot) (*Snapshot, erro
 	if err != nil {
 		return nil, fmt.Errorf("compiling the topology: %w", err)
 	}
-	s := &Snapshot{Generation: generation, Topology: t, NAT: table, Rules: Rules(table)}
+	n, err := names(t, previous)
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{Generation: generation, Topology: t, NAT: table, Rules: Rules(table), Names: n}
+	s.Rules.Services = union(s.Rules.Services, t.DNS.Addresses, netip.Addr.Compare)
 	if previous != nil {
 		s.depart(previous.Rules)
 	}

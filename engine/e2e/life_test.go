@@ -287,4 +287,7 @@ cluster_ips = ["198.19.0.10"]
   address = "198.18.1.11"
   [[service.endpoint]]
   address = "198.18.1.12"
+
+[dns]
+address = "none"
 `

@@ -24,6 +24,7 @@ const (
 	NeighbourResolved // sent after it waited for its next hop's link-layer address
 	Route             // a new flow to a listener of a weighted route
 	FragmentFollowed  // a later fragment, translated like the first one of its datagram
+	DNSAnswered       // answered: a query to the gateway's DNS server
 
 	// Rejected (ICMP or ICMPv6 port unreachable, or TCP RST).
 	NoEndpoints     // the service has no usable endpoint anywhere
@@ -63,6 +64,7 @@ const (
 	FragmentOverlap     // overlaps another fragment of its datagram, or is its copy
 	FragmentTimeout     // the first fragment did not come in time
 	FragmentStoreFull   // too many fragments wait, or too many parts of one datagram are apart
+	DNSIgnored          // to the gateway's DNS server, and no query
 
 	// Passed to the kernel.
 	NotOurs   // redirected, but no rule or flow wants it: punted unchanged
@@ -128,6 +130,10 @@ func describe(r Reason) entry {
 		return entry{"fragment", "fragment of a datagram that is refused, or of ICMP or a protocol without ports to a service"}
 	case FragmentFollowed:
 		return entry{"fragment_followed", "later fragment, translated like the first one of its datagram"}
+	case DNSAnswered:
+		return entry{"dns_answered", "query to the gateway's DNS server, answered"}
+	case DNSIgnored:
+		return entry{"dns_ignored", "to the gateway's DNS server, and not a query"}
 	case SourceRouted:
 		return entry{"source_routed", "its sender prescribes its way: IPv4 source route, or IPv6 routing header with segments left"}
 	case TooManyHeaders:

@@ -13,7 +13,6 @@ import (
 const (
 	httpPort = 8080
 	echoPort = 7007
-	dnsPort  = 5353
 )
 
 // Backend runs the servers of one backend until ctx ends: HTTP, which answers with the backend's name, and a UDP echo, which

@@ -122,24 +122,12 @@ func (d *demo) setUp(ctx context.Context) error {
 	}
 	d.print.step("6 hosts in network namespaces", fmt.Sprintf("%d ms", time.Since(start).Milliseconds()), nil)
 	for i := range d.net.backends {
-		if err := d.startBackend(i); err != nil {
+		if err := d.startServers(i); err != nil {
 			return err
 		}
 	}
-	d.print.step("3 backends: HTTP, UDP echo, DNS", "started", nil)
+	d.print.step("3 backends: HTTP, UDP echo", "started", nil)
 	return d.startGateway(ctx)
-}
-
-// startBackend starts the servers of the i-th backend: HTTP and UDP in one process, DNS in another.
-func (d *demo) startBackend(i int) error {
-	host, v4, v6 := d.net.backends[i], "", ""
-	v4, v6 = backendAddrs(i)
-	if err := d.startServers(i); err != nil {
-		return err
-	}
-	_, err := d.start(host, host.Name+"-dns.log", "dns", "-c", d.config,
-		"--listen", fmt.Sprintf("%s:%d", v4, dnsPort), "--listen", fmt.Sprintf("[%s]:%d", v6, dnsPort))
-	return err
 }
 
 // startServers starts or restarts the HTTP and UDP servers of the i-th backend.

@@ -23,7 +23,7 @@ func (d *demo) play(ctx context.Context) {
 	for _, t := range balanced() {
 		d.stepBalanced(ctx, t)
 	}
-	d.print.title("DNS through the gateway")
+	d.print.title("DNS from the gateway")
 	for _, t := range questions() {
 		d.stepQuestion(ctx, t)
 	}
@@ -49,7 +49,7 @@ func balanced() []target {
 	}
 }
 
-// questions are the DNS steps; addr is the VIP of kube-system/kube-dns.
+// questions are the DNS steps; addr is the VIP of kube-system/kube-dns, at which the gateway answers itself.
 func questions() []target {
 	return []target{
 		{"web.shop, A over UDP", "dns-udp", "198.19.0.10:53", "web.shop.svc.cluster.local"},

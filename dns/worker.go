@@ -1,0 +1,26 @@
+package dns
+
+import "sluice/dns/zone"
+
+// Worker answers for one thread that has the queries in its own memory, as a packet worker does: it has the buffer for the reply and
+// counters of its own, and no socket. It does not allocate.
+//
+// Concurrency: one goroutine, but for Counters.
+type Worker struct {
+	out      [UDPLimit]byte
+	counters tally
+}
+
+// Answer returns the reply to a query that came by UDP, of at most limit bytes, and its response code. The reply is empty when there
+// is to be none; it is good until the next call.
+func (w *Worker) Answer(z *zone.Zones, query []byte, limit int) (reply []byte, rcode int) {
+	n, rcode := respond(z, query, w.out[:], min(limit, UDPLimit))
+	w.counters.count(w.out[:n], rcode)
+	return w.out[:n], rcode
+}
+
+// Counters returns what has been answered so far. It may be called from any goroutine.
+func (w *Worker) Counters() (c ProtocolCounters) {
+	w.counters.addTo(&c)
+	return c
+}

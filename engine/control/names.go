@@ -1,0 +1,60 @@
+package control
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"sluice/config/topology"
+	"sluice/dns/zone"
+	"sluice/xdp/packet"
+)
+
+// Names is what the gateway answers DNS with. It is immutable.
+type Names struct {
+	Zones  *zone.Zones
+	Serial uint32       // of the zones' SOA records
+	Addrs  []netip.Addr // where it answers: port 53 of each, before any service there
+	keys   []packet.Addr
+}
+
+// dnsPort is the port of DNS over UDP and TCP (RFC 1035 section 4.2).
+const dnsPort = 53
+
+// Takes reports whether a packet is for the gateway's DNS server. n may be nil.
+func (n *Names) Takes(t *packet.Tuple) bool {
+	return n != nil && t.DstPort == dnsPort && (t.Proto == packet.ProtoUDP || t.Proto == packet.ProtoTCP) && slices.Contains(n.keys, t.Dst)
+}
+
+// Sent reports whether a packet is one of the gateway's DNS server.
+func (n *Names) Sent(t *packet.Tuple) bool {
+	reverse := t.Reverse()
+	return n.Takes(&reverse)
+}
+
+// names compiles what a topology answers, nil when it answers nowhere. That of the generation before stays for an unchanged topology:
+// health does not change names.
+func names(t *topology.Topology, previous *Snapshot) (*Names, error) {
+	if len(t.DNS.Addresses) == 0 {
+		return nil, nil
+	}
+	serial := uint32(time.Now().Unix())
+	if previous != nil && previous.Names != nil {
+		if previous.Topology == t {
+			return previous.Names, nil
+		}
+		if old := previous.Names.Serial; int32(serial-old) <= 0 { // RFC 1982
+			serial = old + 1
+		}
+	}
+	z, err := zone.Compile(t, serial)
+	if err != nil {
+		return nil, fmt.Errorf("compiling the DNS zones: %w", err)
+	}
+	n := &Names{Zones: z, Serial: serial, Addrs: t.DNS.Addresses}
+	for _, a := range t.DNS.Addresses {
+		n.keys = append(n.keys, packet.AddrFrom(a))
+	}
+	return n, nil
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/dns"
+	"sluice/engine/control"
+)
+
+// nameServers are the sockets of the DNS server behind the workers: they answer what a worker does not, TCP above all, and the
+// gateway's own processes. There is one for each address.
+//
+// Concurrency: all methods may be called by any goroutine.
+type nameServers struct {
+	log     *slog.Logger
+	mu      sync.Mutex
+	started bool // and not closed
+	open    map[netip.Addr]*nameServer
+}
+
+func newNameServers(log *slog.Logger) *nameServers {
+	return &nameServers{log: log, open: map[netip.Addr]*nameServer{}}
+}
+
+// nameServer is a server on one address.
+type nameServer struct {
+	server *dns.Server
+	route  *netlink.Route // by which the kernel takes the address for its own; nil: it did before
+}
+
+// dnsPort is the port of DNS.
+const dnsPort = 53
+
+// startDNS opens the sockets. What queries come before is dropped with all else that comes before.
+func (a *appliance) startDNS() error {
+	a.later(a.names.close)
+	s := a.names
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = true
+	return s.follow(a.controller.Current())
+}
+
+// republish has the sockets answer by a new snapshot. What goes wrong with them is no reason to refuse it.
+func (s *nameServers) republish(snap *control.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.started {
+		return
+	}
+	if err := s.follow(snap); err != nil {
+		s.log.Error("DNS over sockets, such as TCP, is not served as it should be; UDP is answered all the same", "error", err)
+	}
+}
+
+// follow serves what a snapshot says, where it says. The caller holds mu.
+func (s *nameServers) follow(snap *control.Snapshot) error {
+	var errs []error
+	var want []netip.Addr
+	if snap.Names != nil {
+		want = snap.Names.Addrs
+	}
+	for addr, n := range s.open {
+		if !slices.Contains(want, addr) {
+			delete(s.open, addr)
+			errs = append(errs, n.close())
+		}
+	}
+	for _, addr := range want {
+		if s.open[addr] == nil {
+			n, err := s.start(addr)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("dns.address %v: %w", addr, err))
+				continue
+			}
+			s.open[addr] = n
+		}
+		s.open[addr].server.SetZones(snap.Names.Zones)
+	}
+	return errors.Join(errs...)
+}
+
+// start opens a server on an address.
+func (s *nameServers) start(addr netip.Addr) (n *nameServer, err error) {
+	n = &nameServer{}
+	if n.route, err = claim(addr); err != nil {
+		return nil, err
+	}
+	if n.server, err = dns.Open(dns.Options{Listen: netip.AddrPortFrom(addr, dnsPort), FreeBind: true, Log: s.log}); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+// close ends all servers.
+func (s *nameServers) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = false
+	var errs []error
+	for addr, n := range s.open {
+		delete(s.open, addr)
+		errs = append(errs, n.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (n *nameServer) close() error {
+	var errs []error
+	if n.server != nil {
+		errs = append(errs, n.server.Close())
+	}
+	if n.route != nil {
+		if err := netlink.RouteDel(n.route); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("taking back %v: %w", n.route.Dst, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// claim makes the kernel take an address for its own, by a local route, so that packets to it are given to sockets. It returns nil
+// for one that an interface has already. A route that is there was left by a process that was killed, and is ours again.
+func claim(addr netip.Addr) (*netlink.Route, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("listing addresses: %w", err)
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr() == addr {
+			return nil, nil
+		}
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return nil, fmt.Errorf("the loopback interface: %w", err)
+	}
+	r := &netlink.Route{LinkIndex: lo.Attrs().Index, Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Protocol: unix.RTPROT_STATIC,
+		Scope: netlink.SCOPE_HOST, Dst: &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(addr.BitLen(), addr.BitLen())}}
+	if addr.Is6() {
+		r.Scope = netlink.SCOPE_UNIVERSE // IPv6 has no other
+	}
+	if err := netlink.RouteReplace(r); err != nil {
+		return nil, fmt.Errorf("making %v local (is lo up?): %w", addr, err)
+	}
+	return r, nil
+}
