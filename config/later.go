@@ -12,22 +12,13 @@ type later map[string]any
 // the same for all of them, that the feature is not supported yet; one that comes deletes its rows.
 func laterKeys() later {
 	return later{
-		"dns.pods":                  "disabled",
-		"dns.namespaces":            []any{},
-		"dns.ignore_empty_services": false,
-		"dns.no_endpoints":          false,
-		"dns.endpoint_pod_names":    false,
-		"dns.zonal":                 false,
-		"dns.external_zone":         "",
-		"dns.chaos":                 "",
-		"dns.transfer_to":           []any{},
-		"dns.forward":               []any{},
-		"dns.stub":                  map[string]any{},
-		"dns.autopath":              false,
-		"dns.search":                []any{},
-		"dns.tls_certificate":       "",
-		"dns.tls_key":               "",
-		"dns.coredns_compat":        false,
+		"dns.transfer_to":     []any{},
+		"dns.forward":         []any{},
+		"dns.stub":            map[string]any{},
+		"dns.autopath":        false,
+		"dns.search":          []any{},
+		"dns.tls_certificate": "",
+		"dns.tls_key":         "",
 	}
 }
 

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"sluice/dns"
+	"sluice/dns/dnstest"
 )
 
 func TestLookup(t *testing.T) {
 	const soa = `grid.example. 5 IN SOA ns.dns.grid.example. hostmaster.grid.example. 1700000000 7200 1800 86400 5`
-	z := grid(t)
+	z := dnstest.Zones(t)
 	for _, tt := range []struct{ name, qname, qtype, want string }{
 		{"address", "cart.shop.svc.grid.example", "a",
 			`{"rcode":"NOERROR","aa":true,"tc":false,"answer":["cart.shop.svc.grid.example. 5 IN A 10.96.4.10"],"authority":[],"additional":[]}`},
@@ -40,7 +41,7 @@ func TestLookupRefusesNonsense(t *testing.T) {
 		{"empty label", "cart..example", "A"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if r, err := dns.Lookup(grid(t), tt.qname, tt.qtype); err == nil {
+			if r, err := dns.Lookup(dnstest.Zones(t), tt.qname, tt.qtype); err == nil {
 				t.Errorf("got %+v, want an error", r)
 			}
 		})

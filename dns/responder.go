@@ -2,6 +2,7 @@ package dns
 
 import (
 	"bytes"
+	"net/netip"
 
 	"sluice/dns/wire"
 	"sluice/dns/zone"
@@ -87,6 +88,8 @@ func (r *reply) fill(z *zone.Zones) int {
 		return wire.BadVers
 	case z == nil:
 		return wire.ServFail
+	case r.q.Class == wire.ClassCH:
+		return r.chaos(z)
 	case r.q.Class != wire.ClassIN || r.q.Type == wire.TypeAXFR || r.q.Type == wire.TypeIXFR:
 		return wire.Refused
 	}
@@ -96,6 +99,10 @@ func (r *reply) fill(z *zone.Zones) int {
 	}
 	r.flags |= wire.FlagAA
 	if node == nil {
+		if a, ok := z.PodAddress(&r.q); ok {
+			r.pod(z, in, a)
+			return wire.NoError
+		}
 		r.negative(in)
 		return wire.NXDomain
 	}
@@ -106,6 +113,35 @@ func (r *reply) fill(z *zone.Zones) int {
 	}
 	r.answer(in, a)
 	return a.RCode
+}
+
+// chaos answers questions of class CH, which have no zone and so no negative answers.
+func (r *reply) chaos(z *zone.Zones) int {
+	a := z.Chaos(&r.q)
+	if a == nil {
+		return wire.Refused
+	}
+	r.flags |= wire.FlagAA
+	r.answer(nil, a)
+	return wire.NoError
+}
+
+// pod answers for a name that spells an address.
+func (r *reply) pod(z *zone.Zones, in *zone.Zone, a netip.Addr) {
+	switch {
+	case r.q.Type == wire.TypeANY:
+		r.answer(in, z.Any())
+	case r.q.Type == wire.TypeA && a.Is4(), r.q.Type == wire.TypeAAAA && a.Is6():
+		if in.AddressLen(a) > r.room() {
+			r.flags |= wire.FlagTC
+			return
+		}
+		in.PutAddress(r.out[r.n:], a)
+		r.n += in.AddressLen(a)
+		r.counts.Answer = 1
+	default:
+		r.negative(in)
+	}
 }
 
 // room returns how many bytes may still be written in front of the OPT record.
@@ -145,9 +181,12 @@ func (r *reply) answer(in *zone.Zone, a *zone.Answer) {
 // spell gives the apex of the zone, where it is written out in the first n bytes of an answer, the spelling that it has in the
 // question. Compressed names point there anyway.
 func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
+	if len(a.Tails) == 0 {
+		return
+	}
 	name := r.q.Section()[:r.q.NameLen()]
 	apex := name[len(name)-len(in.Apex()):]
-	if len(a.Tails) == 0 || bytes.Equal(apex, r.q.Name()[len(name)-len(apex):]) {
+	if bytes.Equal(apex, r.q.Name()[len(name)-len(apex):]) {
 		return
 	}
 	for _, at := range a.Tails {

@@ -11,6 +11,7 @@ import (
 	mdns "github.com/miekg/dns"
 
 	"sluice/dns"
+	"sluice/dns/dnstest"
 	"sluice/dns/zone"
 )
 
@@ -31,7 +32,7 @@ func query(t testing.TB, name string, qtype uint16, size uint16, do bool) []byte
 
 // TestCase holds replies to the spelling of the question: owners all of it, names in the data the part that is the zone's.
 func TestCase(t *testing.T) {
-	z := grid(t)
+	z := dnstest.Zones(t)
 	for _, tt := range []struct {
 		name, qname              string
 		qtype                    uint16
@@ -58,8 +59,8 @@ func TestCase(t *testing.T) {
 				got  []mdns.RR
 				want []string
 			}{{m.Answer, tt.answer}, {m.Ns, tt.authority}, {m.Extra, tt.extra}} {
-				if slices.Sort(s.want); !slices.Equal(text(s.got), s.want) {
-					t.Errorf("\n got  %q\n want %q", text(s.got), s.want)
+				if slices.Sort(s.want); !slices.Equal(dnstest.Text(s.got), s.want) {
+					t.Errorf("\n got  %q\n want %q", dnstest.Text(s.got), s.want)
 				}
 			}
 		})
@@ -68,7 +69,7 @@ func TestCase(t *testing.T) {
 
 // TestAliases covers chains: their records come in the order in which a client follows them.
 func TestAliases(t *testing.T) {
-	z := grid(t)
+	z := dnstest.Zones(t)
 	two := []string{"alias2.shop.svc.grid.example. 5 IN CNAME alias.shop.svc.grid.example.",
 		"alias.shop.svc.grid.example. 5 IN CNAME cart.shop.svc.grid.example."}
 	for _, tt := range []struct {
@@ -108,7 +109,7 @@ func TestNoZones(t *testing.T) {
 // TestPacking compares the size of replies with what miekg/dns makes of them: names are compressed as well as they can be. (Aliases
 // are not among them: of the question only the zone is used for their targets, because of its spelling.)
 func TestPacking(t *testing.T) {
-	z := grid(t)
+	z := dnstest.Zones(t)
 	for _, name := range []string{"cart", "dual", "multi", "ring", "_peer._tcp.ring", "sts", "nosuch", "172-24-1-21.ring"} {
 		for _, qtype := range []uint16{mdns.TypeA, mdns.TypeAAAA, mdns.TypeSRV, mdns.TypeANY, mdns.TypeTXT} {
 			m, raw := ask(t, z, query(t, name+".shop.svc.grid.example.", qtype, 1232, true), dns.UDPLimit)
@@ -130,7 +131,7 @@ func TestPacking(t *testing.T) {
 // TestTruncation asks for large answers under each limit: what is sent are whole records of the whole answer, in order, and TC says
 // whether all of the answer section is there.
 func TestTruncation(t *testing.T) {
-	z := grid(t)
+	z := dnstest.Zones(t)
 	for _, name := range []string{"_swarm._tcp.swarm.shop.svc.grid.example.", "_peer._tcp.ring.shop.svc.grid.example."} {
 		whole, _ := ask(t, z, query(t, name, mdns.TypeSRV, 0, false), dns.TCPLimit)
 		partial := 0
@@ -148,7 +149,7 @@ func TestTruncation(t *testing.T) {
 					t.Fatalf("size %d: record %d is %v", size, i, m.Answer[i])
 				}
 			}
-			if n := len(text(m.Extra)); n > 0 && n < len(whole.Extra) {
+			if n := len(dnstest.Text(m.Extra)); n > 0 && n < len(whole.Extra) {
 				partial++
 				checkWholeSets(t, m.Extra, whole.Extra)
 			}
@@ -179,15 +180,15 @@ func checkWholeSets(t *testing.T, got, all []mdns.RR) {
 
 // TestHugeService has more endpoints than the longest message holds: what is sent is still a message, and says so.
 func TestHugeService(t *testing.T) {
-	in := gridInput()
+	in := dnstest.Input()
 	for i := range in.Services {
 		if s := &in.Services[i]; s.Name == "swarm" {
 			for n := range 5000 {
-				s.Endpoints = append(s.Endpoints, endpoint(fmt.Sprintf("172.24.%d.%d", 20+n/250, 1+n%250), ""))
+				s.Endpoints = append(s.Endpoints, dnstest.Endpoint(fmt.Sprintf("172.24.%d.%d", 20+n/250, 1+n%250), ""))
 			}
 		}
 	}
-	z, err := zone.Compile(resolve(t, in), serial)
+	z, err := zone.Compile(dnstest.Resolve(t, in), dnstest.Serial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestMalformed(t *testing.T) {
 		{"octets behind the message", append(bytes.Clone(good), 1, 2, 3), mdns.RcodeSuccess},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, raw := ask(t, grid(t), tt.msg, dns.UDPLimit)
+			m, raw := ask(t, dnstest.Zones(t), tt.msg, dns.UDPLimit)
 			switch {
 			case m == nil:
 				if tt.rcode >= 0 {
@@ -248,7 +249,7 @@ func TestMalformed(t *testing.T) {
 
 // TestNameLengths goes to the limits of names: 255 bytes are served, one more is malformed, and so is a label of 64.
 func TestNameLengths(t *testing.T) {
-	z := grid(t)
+	z := dnstest.Zones(t)
 	build := func(labels ...int) []byte {
 		b := []byte{0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}
 		for _, l := range labels {
@@ -278,7 +279,9 @@ func TestNameLengths(t *testing.T) {
 
 // TestAllocations holds the way of a query to none: a hit, a missing name, an alias, a truncated answer, respelled names, a refusal.
 func TestAllocations(t *testing.T) {
-	z, out := grid(t), make([]byte, dns.TCPLimit)
+	in := dnstest.Input()
+	in.DNS.Pods, in.DNS.Zonal = "insecure", true
+	z, out := dnstest.Compile(t, in), make([]byte, dns.TCPLimit)
 	for _, tt := range []struct {
 		name, qname string
 		qtype       uint16
@@ -292,6 +295,9 @@ func TestAllocations(t *testing.T) {
 		{"large by TCP", "swarm.shop.svc.grid.example.", mdns.TypeA, dns.TCPLimit},
 		{"respelled SRV", "_http._tcp.cart.shop.svc.GRID.example.", mdns.TypeSRV, dns.UDPLimit},
 		{"refused", "www.partner.example.", mdns.TypeA, dns.UDPLimit},
+		{"pod", "192-0-2-1.ops.pod.grid.example.", mdns.TypeA, dns.UDPLimit},
+		{"no pod", "blah.ops.pod.grid.example.", mdns.TypeA, dns.UDPLimit},
+		{"zone", "rack-9.prefer._zone.racked.shop.svc.grid.example.", mdns.TypeSRV, dns.UDPLimit},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q := query(t, tt.qname, tt.qtype, 1232, false)
@@ -308,7 +314,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkAnswer(b *testing.B) {
-	z, out := grid(b), make([]byte, dns.UDPLimit)
+	z, out := dnstest.Zones(b), make([]byte, dns.UDPLimit)
 	for _, bm := range []struct {
 		name, qname string
 		qtype       uint16
@@ -330,7 +336,11 @@ func BenchmarkAnswer(b *testing.B) {
 
 // FuzzAnswer throws messages at the responder. A reply is a readable message no longer than the limit, for the same id.
 func FuzzAnswer(f *testing.F) {
-	z := grid(f)
+	in := dnstest.Input()
+	in.DNS.Pods, in.DNS.Zonal, in.DNS.ExternalZone, in.DNS.Chaos = "insecure", true, "out.example", "edge-1"
+	z := dnstest.Compile(f, in)
+	f.Add(query(f, "fd42--9.ops.pod.grid.example.", mdns.TypeAAAA, 0, false), uint16(512))
+	f.Add(query(f, "r.prefer._zone.racked.shop.svc.Grid.example.", mdns.TypeSRV, 1232, false), uint16(1232))
 	f.Add(query(f, "cart.shop.svc.grid.example.", mdns.TypeA, 1232, true), uint16(1232))
 	f.Add(query(f, "Swarm.shop.svc.grid.example.", mdns.TypeSRV, 512, false), uint16(600))
 	f.Add(query(f, "nosuch.shop.svc.grid.example.", mdns.TypeANY, 0, false), uint16(40))

@@ -14,6 +14,7 @@ import (
 	mdns "github.com/miekg/dns"
 
 	"sluice/dns"
+	"sluice/dns/dnstest"
 	"sluice/dns/wire"
 	"sluice/dns/zone"
 )
@@ -55,11 +56,11 @@ func TestServerAnswers(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "[::1]:0"} {
 		t.Run(listen, func(t *testing.T) {
 			s := open(t, listen, nil)
-			s.SetZones(grid(t))
+			s.SetZones(dnstest.Zones(t))
 			addr := s.Addr().String()
 			for _, network := range []string{"udp", "tcp"} {
 				m := exchange(t, network, addr, "cart.shop.svc.grid.example.", mdns.TypeA, 0)
-				if got := text(m.Answer); len(got) != 1 || got[0] != "cart.shop.svc.grid.example. 5 IN A 10.96.4.10" {
+				if got := dnstest.Text(m.Answer); len(got) != 1 || got[0] != "cart.shop.svc.grid.example. 5 IN A 10.96.4.10" {
 					t.Errorf("%s: %v", network, m)
 				}
 				if m := exchange(t, network, addr, "no.shop.svc.grid.example.", mdns.TypeA, 0); m.Rcode != mdns.RcodeNameError || len(m.Ns) != 1 {
@@ -79,7 +80,7 @@ func TestServerAnswers(t *testing.T) {
 // TestServerLargeAnswers asks for 300 addresses: cut by UDP, whole by TCP.
 func TestServerLargeAnswers(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
-	s.SetZones(grid(t))
+	s.SetZones(dnstest.Zones(t))
 	const name = "swarm.shop.svc.grid.example."
 	for _, tt := range []struct {
 		network string
@@ -111,7 +112,7 @@ func TestServerWildcard(t *testing.T) {
 	} {
 		t.Run(tt.listen+" "+tt.ask, func(t *testing.T) {
 			s := open(t, tt.listen, nil)
-			s.SetZones(grid(t))
+			s.SetZones(dnstest.Zones(t))
 			addr := netip.AddrPortFrom(netip.MustParseAddr(tt.ask), s.Addr().Port()).String()
 			if m := exchange(t, "udp", addr, "cart.shop.svc.grid.example.", mdns.TypeA, 0); len(m.Answer) != 1 {
 				t.Error(m)
@@ -123,7 +124,7 @@ func TestServerWildcard(t *testing.T) {
 // TestServerPipelining sends many queries in one write, the last one in two halves, and reads the replies in order.
 func TestServerPipelining(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
-	s.SetZones(grid(t))
+	s.SetZones(dnstest.Zones(t))
 	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +202,7 @@ func TestServerConnectionLimits(t *testing.T) {
 
 func TestServerIgnoresWhatIsNoQuery(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
-	s.SetZones(grid(t))
+	s.SetZones(dnstest.Zones(t))
 	conn, err := net.Dial("udp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func TestServerSwapsZones(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
 	generations := make([]*zone.Zones, 2)
 	for i := range generations {
-		in := gridInput()
+		in := dnstest.Input()
 		for j := range in.Services {
 			if in.Services[j].Name == "dual" {
 				in.Services[j].ClusterIPs = []string{fmt.Sprintf("10.96.7.%d", 1+i)}
@@ -237,7 +238,7 @@ func TestServerSwapsZones(t *testing.T) {
 				in.Services[j].Ports[0].Port = 8001 + i
 			}
 		}
-		z, err := zone.Compile(resolve(t, in), serial)
+		z, err := zone.Compile(dnstest.Resolve(t, in), dnstest.Serial)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"sluice/config/topology"
 	"sluice/dns"
+	"sluice/dns/dnstest"
 	"sluice/engine/control"
 	"sluice/nat"
 	"sluice/nat/reason"
@@ -95,6 +96,41 @@ func TestDNSInPlace(t *testing.T) {
 					t.Errorf("%s: counted %+v", name, n)
 				}
 			}
+		}
+	}
+}
+
+// TestDNSCases puts the cases of the DNS server on the ring: the replies are byte for byte what the responder says, which the cases of
+// package dns hold to what sockets say.
+func TestDNSCases(t *testing.T) {
+	cases := dnstest.Cases(t)
+	topo := dnsTopology(dnsIP, dnsIP6)
+	for i := range cases {
+		c := &cases[i]
+		if c.Query.TCP {
+			continue
+		}
+		z := c.Zones(t)
+		for _, at := range []struct{ from, to string }{{client, dnsIP}, {client6, dnsIP6}} {
+			t.Run(c.ID+"/"+at.to, func(t *testing.T) {
+				b := newDNSBed(t, topo)
+				names := *b.snap.Names
+				names.Zones, b.snap.Names = z, &names
+				q, want := c.Message(t), make([]byte, dns.UDPLimit)
+				want = want[:dns.Responder{}.Answer(z, q, want, dns.UDPLimit)]
+				front, _ := b.run(0, frame(tuple(udp, at.from, 40000, at.to, 53), carrying(q)))
+				var got []byte
+				if len(front) > 0 {
+					in := one(t, front)
+					got = packet.UDPPayload(front[0], &in)
+				} else if b.counters.Packets(reason.DNSIgnored) != 1 {
+					t.Fatal("no reply, and not counted")
+				}
+				c.Check(t, got, c.Limit(false))
+				if !bytes.Equal(got, want) {
+					t.Errorf("%x, want %x", got, want)
+				}
+			})
 		}
 	}
 }

@@ -73,9 +73,18 @@ type ConntrackInput struct {
 
 // DNSInput is the [dns] table.
 type DNSInput struct {
-	TTL          int      `key:"ttl"`
-	Address      string   `key:"address"`
-	ReverseZones []string `key:"reverse_zones"`
+	TTL                 int      `key:"ttl"`
+	Address             string   `key:"address"`
+	Pods                string   `key:"pods"`
+	ReverseZones        []string `key:"reverse_zones"`
+	Namespaces          []string `key:"namespaces"`
+	IgnoreEmptyServices bool     `key:"ignore_empty_services"`
+	NoEndpoints         bool     `key:"no_endpoints"`
+	EndpointPodNames    bool     `key:"endpoint_pod_names"`
+	Zonal               bool     `key:"zonal"`
+	ExternalZone        string   `key:"external_zone"`
+	Chaos               string   `key:"chaos"`
+	CoreDNSCompat       bool     `key:"coredns_compat"`
 }
 
 // NodeInput is a [[node]].
@@ -205,7 +214,7 @@ func NewInput() *Input {
 			NodePortAddresses: "primary", Admin: "unix:/run/sluice/admin.sock", Metrics: "127.0.0.1:10249"},
 		Cluster:   ClusterInput{Domain: "cluster.local", NodePortRange: "30000-32767", UnknownPort: "reject", Unallocated: "drop", SliceSize: 100},
 		Conntrack: ConntrackInput{MaxFlows: 1 << 20},
-		DNS:       DNSInput{TTL: 5},
+		DNS:       DNSInput{TTL: 5, Pods: string(PodsDisabled)},
 	}
 }
 

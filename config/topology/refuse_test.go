@@ -42,6 +42,14 @@ func TestRefused(t *testing.T) {
 		{"all as pool", func(in *Input) { in.Cluster.LoadBalancerPools = []string{"x", "0.0.0.0/0"} },
 			[]string{"cluster.load_balancer_pools[0]: not a prefix", "cluster.load_balancer_pools[1]: overlaps 0.0.0.0/32", "cluster.load_balancer_pools[1]: overlaps the service range"}},
 		{"bad service range", func(in *Input) { in.Cluster.ServiceCIDRs = []string{""}; addService(in, "s", nil) }, []string{"cluster.service_cidrs[0]: not a prefix"}},
+		{"mode of pods", func(in *Input) { in.DNS.Pods = "all" }, []string{`dns.pods: expected "disabled", "insecure" or "verified"`}},
+		{"namespace of DNS", func(in *Input) { in.DNS.Namespaces = []string{"shop", "Ops"} }, []string{"dns.namespaces[1]: not a DNS label"}},
+		{"zones without endpoints", func(in *Input) { in.DNS.Zonal, in.DNS.NoEndpoints = true, true }, []string{"dns.zonal: dns.no_endpoints"}},
+		{"external zone", func(in *Input) { in.DNS.ExternalZone = "a..b" }, []string{"dns.external_zone: not a DNS name"}},
+		{"external zone is the domain", func(in *Input) { in.DNS.ExternalZone = "Cluster.local." }, []string{"dns.external_zone: is cluster.domain"}},
+		{"external zone below the domain", func(in *Input) { in.DNS.ExternalZone = "out.cluster.local" }, nil},
+		{"long answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 256) }, []string{"dns.chaos: 256 bytes"}},
+		{"longest answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 255) }, nil},
 		{"metrics port", func(in *Input) { in.Gateway.Metrics = "127.0.0.1:65536" }, []string{"gateway.metrics: not an address to listen on"}},
 		{"bad cluster IP without a range", func(in *Input) {
 			in.Cluster.ServiceCIDRs = nil

@@ -170,6 +170,7 @@ func (r *resolver) dns() {
 		r.fault("dns.ttl", "%d is out of range: expected 0 to 3600 seconds", in.TTL)
 	}
 	out.TTL = uint32(max(in.TTL, 0))
+	r.dnsNames()
 	out.ReverseZones = r.prefixes("dns.reverse_zones", in.ReverseZones)
 	if len(in.ReverseZones) > 0 {
 		return

@@ -7,6 +7,7 @@ package topology
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -104,11 +105,35 @@ func DefaultTimeouts() Timeouts {
 	}
 }
 
+// PodsMode says which names of pods (172-24-4-9.ops.pod.cluster.local) there are.
+type PodsMode string
+
+// The modes, as CoreDNS names them.
+const (
+	PodsDisabled PodsMode = "disabled" // none
+	PodsInsecure PodsMode = "insecure" // one for every address, in every namespace that there is
+	PodsVerified PodsMode = "verified" // those of the pods of the topology
+)
+
 // DNS holds the settings of the authoritative server.
 type DNS struct {
 	TTL          uint32 // seconds, 0 to 3600
 	ReverseZones []netip.Prefix
 	Addresses    []netip.Addr // where a gateway answers by its data path; none: it does not
+	Pods         PodsMode
+	Namespaces   []string // those that are shown; empty: all
+	IgnoreEmpty  bool     // services with a ClusterIP and without ready endpoints have no name
+	NoEndpoints  bool     // nor have single endpoints and headless services
+	PodNames     bool     // endpoints without hostname are named after their pods
+	Zonal        bool     // headless services have names for the endpoints of each topology zone
+	ExternalZone string   // zone of the addresses that services have outside, lower case; "": none
+	Chaos        string   // answer to questions for the version; "": they are refused
+	Compat       bool     // CoreDNS' answers where they differ from the RFCs
+}
+
+// Shows reports whether names of a namespace are shown.
+func (d *DNS) Shows(namespace string) bool {
+	return len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace)
 }
 
 // Node is a machine of the cluster.

@@ -49,8 +49,11 @@ const (
 	TypeANY   uint16 = 255
 )
 
-// ClassIN is the Internet class, the only one served.
-const ClassIN uint16 = 1
+// Classes of records.
+const (
+	ClassIN uint16 = 1 // Internet: all zones
+	ClassCH uint16 = 3 // Chaos: what a server says of itself
+)
 
 // MaxPointer is the furthest offset in a message that a compression pointer reaches.
 const MaxPointer = 0x3fff

@@ -10,7 +10,7 @@ type chain struct {
 	via  []*name
 	end  *name // nil: see the rest
 	loop bool  // it leads back into itself
-	gone bool  // its last target lies in the zone and does not exist
+	gone bool  // its last target lies in the zone and does not exist; of names that are not gathered (see Node) the client has to ask
 }
 
 // follow walks along CNAME records as long as they stay in the zone of the first, whose SOA a negative answer needs.
@@ -33,11 +33,17 @@ func (c *compiler) follow(n *name) (ch chain) {
 			return ch
 		}
 		if n = c.names[target]; n == nil {
-			ch.gone = true
+			ch.gone = !c.spelled(target)
 			return ch
 		}
 	}
 	return ch
+}
+
+// spelled reports whether a name that is not gathered may exist since every label below its parent can.
+func (c *compiler) spelled(text string) bool {
+	parent := c.names[wire.Parent(text)]
+	return parent != nil && (parent.pods || parent.below != nil)
 }
 
 // aliasAnswers returns the answers of a name that has a CNAME record: the record itself, and for other types the way to what
@@ -63,12 +69,13 @@ func (c *compiler) aliasAnswers(n *name) (answers []*Answer) {
 // hand it out would send the client round it.
 func (c *compiler) aliasDefault(n *name, ch chain) *Answer {
 	p := newPacker(n)
-	if !ch.loop {
+	nothing := ch.gone || ch.end != nil
+	if !ch.loop && !(nothing && c.top.DNS.Compat) {
 		p.aliases(ch.via)
 	}
 	a := p.answer(0)
-	a.Negative = ch.loop || ch.gone || ch.end != nil
-	if ch.gone {
+	a.Negative = ch.loop || nothing
+	if ch.gone && !c.top.DNS.Compat {
 		a.RCode = wire.NXDomain
 	}
 	return a

@@ -3,6 +3,7 @@ package zone
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"sluice/config/topology"
@@ -21,6 +22,7 @@ const (
 // schemaVersion is the version of the Kubernetes DNS specification that the records follow, and schemaTTL how long a
 // resolver may keep it.
 const (
+	schemaLabel   = "\x0bdns-version"
 	schemaVersion = "1.1.0"
 	schemaTTL     = 28800
 )
@@ -33,43 +35,49 @@ func Compile(t *topology.Topology, serial uint32) (*Zones, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster.domain: %w", err)
 	}
-	c.domain = c.zone(domain)
+	c.domain = c.zone(domain, nameServer)
 	for _, p := range t.DNS.ReverseZones {
 		for _, apex := range reverseApexes(p) {
-			c.zone(apex)
+			c.zone(apex, nameServer)
 		}
 	}
-	c.apexRecords()
-	c.set(c.ensure("\x0bdns-version"+domain), wire.TypeTXT, schemaTTL, rr{data: string(byte(len(schemaVersion))) + schemaVersion})
-	if err := c.services(domain); err != nil {
+	if err := c.externalZone(); err != nil {
 		return nil, err
+	}
+	c.apexRecords()
+	c.set(c.ensure(schemaLabel+domain), wire.TypeTXT, schemaTTL, rr{data: string(byte(len(schemaVersion))) + schemaVersion})
+	for _, step := range []func() error{c.services, c.pods, c.externals} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	return c.pack(), nil
 }
 
 // compiler holds what Compile gathers.
 type compiler struct {
-	top    *topology.Topology
-	ttl    uint32
-	serial uint32
-	domain *Zone
-	names  map[string]*name
-	apexes map[string]*Zone
+	top      *topology.Topology
+	ttl      uint32
+	serial   uint32
+	domain   *Zone
+	external *Zone // nil: there is none
+	names    map[string]*name
+	apexes   map[string]*Zone
 }
 
-// zone starts a zone; to start one twice is to start it once.
-func (c *compiler) zone(apex string) *Zone {
+// zone starts a zone with the name of its server, without the apex; to start one twice is to start it once.
+func (c *compiler) zone(apex, server string) *Zone {
 	if z := c.apexes[apex]; z != nil {
 		return z
 	}
-	z := &Zone{apex: apex}
-	z.soa, z.ptrs = soaTemplate(c.ttl, c.serial)
+	z := &Zone{apex: apex, server: server, ttl: c.ttl}
+	z.soa, z.ptrs = soaTemplate(server, c.ttl, c.serial)
 	c.apexes[apex] = z
 	return z
 }
 
 // soaTemplate returns the SOA record of any zone, and where pointers to the apex belong in it.
-func soaTemplate(ttl, serial uint32) (soa []byte, ptrs [3]int) {
+func soaTemplate(server string, ttl, serial uint32) (soa []byte, ptrs [3]int) {
 	b := binary.BigEndian
 	soa = append(soa, 0, 0)
 	soa = b.AppendUint16(soa, wire.TypeSOA)
@@ -77,7 +85,7 @@ func soaTemplate(ttl, serial uint32) (soa []byte, ptrs [3]int) {
 	soa = b.AppendUint32(soa, min(ttl, soaMaxTTL))
 	length := len(soa)
 	soa = append(soa, 0, 0)
-	soa = append(soa, nameServer...)
+	soa = append(soa, server...)
 	ptrs[1] = len(soa)
 	soa = append(soa, 0, 0)
 	soa = append(soa, "\x0ahostmaster"...)
@@ -90,23 +98,36 @@ func soaTemplate(ttl, serial uint32) (soa []byte, ptrs [3]int) {
 	return soa, ptrs
 }
 
-// nameServer is the name of the server in every zone, without the apex.
+// nameServer is the name of the server in all zones but the external one, without the apex.
 const nameServer = "\x02ns\x03dns"
 
-// apexRecords gives each zone its name server. Its address is that of the cluster's DNS service; in a topology without one
-// the name exists and has no address.
+// apexRecords gives each zone its name server, with the addresses at which it is reached from where the zone is for; a server that
+// none is known of has a name and no address.
 func (c *compiler) apexRecords() {
-	i := slices.IndexFunc(c.top.Services, func(s topology.Service) bool { return s.Key() == dnsService })
-	for apex := range c.apexes {
-		c.set(c.ensure(apex), wire.TypeNS, c.ttl, rr{target: nameServer + apex})
-		server := c.ensure(nameServer + apex)
-		if i < 0 {
-			continue
-		}
-		for _, a := range c.top.Services[i].ClusterIPs {
+	for apex, z := range c.apexes {
+		c.set(c.ensure(apex), wire.TypeNS, c.ttl, rr{target: z.server + apex})
+		server := c.ensure(z.server + apex)
+		for _, a := range c.serverAddrs(z) {
 			c.address(server, a)
 		}
 	}
+}
+
+// serverAddrs returns the addresses of the name server of a zone: those that the gateway answers at, or the cluster's DNS service
+// has; for the external zone those that this service has outside.
+func (c *compiler) serverAddrs(z *Zone) []netip.Addr {
+	service := &topology.Service{}
+	if i := slices.IndexFunc(c.top.Services, func(s topology.Service) bool { return s.Key() == dnsService }); i >= 0 {
+		service = &c.top.Services[i]
+	}
+	outside := externalAddrs(service)
+	switch {
+	case z == c.external && len(outside) > 0:
+		return outside
+	case len(c.top.DNS.Addresses) > 0:
+		return c.top.DNS.Addresses
+	}
+	return service.ClusterIPs
 }
 
 // dnsService is the service by which the pods of a cluster reach its DNS, under the name that every distribution gives it.

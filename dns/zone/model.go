@@ -8,9 +8,12 @@ import (
 
 // name is a name of a zone while the zones are gathered.
 type name struct {
-	text string // in wire form
-	zone *Zone
-	sets []set
+	text  string // in wire form; "" for any label below another name
+	zone  *Zone
+	sets  []set
+	below *name // see Node
+	pods  bool
+	level bool // it exists for CoreDNS too when it has no records
 }
 
 // set is an RRset.

@@ -13,9 +13,17 @@ const maxMessage = 65535
 
 // pack turns the gathered names into the compiled form.
 func (c *compiler) pack() *Zones {
-	z := &Zones{nodes: make(map[string]*Node, len(c.names)), apexes: c.apexes, any: anyAnswer()}
+	z := &Zones{nodes: make(map[string]*Node, len(c.names)), apexes: c.apexes, any: anyAnswer(), chaos: chaosAnswers(c.top)}
 	for text, n := range c.names {
-		z.nodes[text] = &Node{zone: n.zone, answers: c.answers(n)}
+		if c.top.DNS.Compat && isEmpty(n) {
+			continue
+		}
+		node := &Node{zone: n.zone, answers: c.answers(n), pods: n.pods}
+		if n.below != nil {
+			node.below = &Node{zone: n.zone, answers: c.answers(n.below)}
+		}
+		z.below = z.below || node.pods || node.below != nil
+		z.nodes[text] = node
 	}
 	for apex := range c.apexes {
 		if d := strings.Count(dotted(apex), "."); !slices.Contains(z.depths, d) {
@@ -55,6 +63,9 @@ func (c *compiler) answers(n *name) (answers []*Answer) {
 		n.zone.PutSOA(soa.Body, len(n.text))
 		answers = append(answers, soa)
 	}
+	if c.top.DNS.Compat && n.text == schemaLabel+c.domain.apex {
+		answers = append(answers, &Answer{RCode: wire.NXDomain, Negative: true})
+	}
 	return answers
 }
 
@@ -83,10 +94,11 @@ type packer struct {
 	apex       string
 	lastTarget owner          // the target of the record written last
 	targets    map[string]int // where each target is, as far as a pointer reaches; nil: there is none
+	anyName    bool           // the length of the question is not known: there are no pointers but to it
 }
 
 func newPacker(n *name) *packer {
-	return &packer{qname: n.text, apex: n.zone.apex}
+	return &packer{qname: n.text, apex: n.zone.apex, anyName: n.text == ""}
 }
 
 // answer ends the packing.
@@ -96,8 +108,13 @@ func (p *packer) answer(typ uint16) *Answer {
 	return &p.out
 }
 
-// base returns the offset at which the body starts.
-func (p *packer) base() int { return wire.HeaderLen + len(p.qname) + 4 }
+// base returns the offset at which the body starts, at most.
+func (p *packer) base() int {
+	if p.anyName {
+		return wire.HeaderLen + wire.MaxName + 4
+	}
+	return wire.HeaderLen + len(p.qname) + 4
+}
 
 // aliases writes a chain of CNAME records that begins at the name of the question.
 func (p *packer) aliases(via []*name) {
@@ -194,7 +211,7 @@ func (p *packer) owner(o owner) {
 func (p *packer) target(typ uint16, target string) {
 	at := p.base() + len(p.out.Body)
 	p.lastTarget = owner{at, target}
-	if p.targets[target] == 0 && at <= wire.MaxPointer {
+	if !p.anyName && p.targets[target] == 0 && at <= wire.MaxPointer {
 		if p.targets == nil {
 			p.targets = map[string]int{}
 		}

@@ -89,7 +89,7 @@ func (c *compiler) clusterPTRs() {
 	svc := "\x03svc" + c.domain.apex
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
-		if s.Type == topology.ExternalName {
+		if s.Type == topology.ExternalName || !c.top.DNS.Shows(s.Namespace) {
 			continue
 		}
 		for _, a := range s.ClusterIPs {

@@ -4,28 +4,35 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"sluice/config/topology"
 	"sluice/dns/wire"
 )
 
-// services adds the records of all namespaces and services.
-func (c *compiler) services(domain string) error {
-	svc, pod := "\x03svc"+domain, "\x03pod"+domain
-	c.ensure(svc)
-	c.ensure(pod)
+// services adds the records of all namespaces and services that are shown.
+func (c *compiler) services() error {
+	svc, pod := "\x03svc"+c.domain.apex, "\x03pod"+c.domain.apex
+	c.level(svc)
+	c.level(pod)
 	for _, ns := range c.top.Namespaces {
+		if !c.top.DNS.Shows(ns.Name) {
+			continue
+		}
 		for _, parent := range []string{svc, pod} {
 			text, err := under(parent, ns.Name)
 			if err != nil {
 				return fmt.Errorf("namespace %s: %w", ns.Name, err)
 			}
-			c.ensure(text)
+			c.level(text)
 		}
 	}
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
+		if !c.top.DNS.Shows(s.Namespace) {
+			continue
+		}
 		text, err := under(svc, s.Namespace, s.Name)
 		if err == nil {
 			err = c.service(s, text)
@@ -36,6 +43,13 @@ func (c *compiler) services(domain string) error {
 	}
 	c.clusterPTRs()
 	return nil
+}
+
+// level adds a name that exists without records.
+func (c *compiler) level(text string) *name {
+	n := c.ensure(text)
+	n.level = true
+	return n
 }
 
 // under returns the name whose labels, the leftmost last, stand before parent.
@@ -63,25 +77,45 @@ func (c *compiler) service(s *topology.Service, text string) error {
 		return nil
 	}
 	if !s.Headless {
-		c.clusterIP(s, text)
+		if c.top.DNS.IgnoreEmpty && !slices.ContainsFunc(s.Endpoints, published(s)) {
+			return nil
+		}
+		c.ensure(text) // also without an address
 	}
 	hosts, err := c.endpoints(s, text)
 	if err != nil {
 		return err
 	}
-	if s.Headless {
-		return c.srv(text, s.Ports, hosts)
+	if !s.Headless {
+		hosts = addressHosts(text, s, s.ClusterIPs)
 	}
-	var own []host
-	for range s.ClusterIPs {
-		own = append(own, host{text, servicePorts(s)})
+	if len(hosts) > 0 {
+		c.addresses(c.ensure(text), hosts)
 	}
-	return c.srv(text, s.Ports, own)
+	if err := c.srv(text, s.Ports, hosts); err != nil || !s.Headless {
+		return err
+	}
+	return c.zonal(s, text, hosts)
+}
+
+// published returns what tells the endpoints of a service that have names from those that have none.
+func published(s *topology.Service) func(topology.Endpoint) bool {
+	return func(e topology.Endpoint) bool { return e.Ready || s.PublishNotReady }
+}
+
+// addressHosts returns a host for each address of a service itself, whose name is text.
+func addressHosts(text string, s *topology.Service, addrs []netip.Addr) (hosts []host) {
+	for _, a := range addrs {
+		hosts = append(hosts, host{name: text, addr: a, ports: servicePorts(s)})
+	}
+	return hosts
 }
 
 // host is one address that SRV records lead to: the name that has it, and its port for each port of the service by name.
 type host struct {
 	name  string
+	addr  netip.Addr
+	zone  string // topology zone, "" when unknown
 	ports map[string]uint16
 }
 
@@ -93,38 +127,48 @@ func servicePorts(s *topology.Service) map[string]uint16 {
 	return ports
 }
 
-func (c *compiler) clusterIP(s *topology.Service, text string) {
-	n := c.ensure(text)
-	for _, a := range s.ClusterIPs {
-		c.address(n, a)
+// addresses adds the A and AAAA records of hosts. One outside the cluster, of which the name alone is known, has none.
+func (c *compiler) addresses(n *name, hosts []host) {
+	for _, h := range hosts {
+		if h.addr.IsValid() {
+			c.address(n, h.addr)
+		}
 	}
 }
 
 // endpoints adds the names of the ready endpoints; they exist under services with a ClusterIP as well, which goes beyond the
-// specification and is relied on. Addresses without a hostname are named after themselves.
+// specification and is relied on.
 func (c *compiler) endpoints(s *topology.Service, text string) (hosts []host, err error) {
+	if c.top.DNS.NoEndpoints {
+		return nil, nil
+	}
+	shown := published(s)
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		if !e.Ready && !s.PublishNotReady {
+		if !shown(*e) {
 			continue
 		}
-		label := e.Hostname
-		if label == "" {
-			label = dashed(e.Address)
-		}
-		h := host{ports: e.Ports}
-		if h.name, err = under(text, label); err != nil {
+		h := host{addr: e.Address, zone: e.Zone, ports: e.Ports}
+		if h.name, err = under(text, c.hostLabel(e)); err != nil {
 			return nil, fmt.Errorf("endpoint %v: %w", e.Address, err)
 		}
 		c.address(c.ensure(h.name), e.Address)
-		if s.Headless {
-			c.address(c.ensure(text), e.Address)
-		}
 		c.ptr(e.Address, h.name)
 		hosts = append(hosts, h)
 	}
 	c.hostSRV(s, hosts)
 	return hosts, nil
+}
+
+// hostLabel returns the label of an endpoint: its hostname, or its pod's name if that is asked for and one label, or its address.
+func (c *compiler) hostLabel(e *topology.Endpoint) string {
+	switch {
+	case e.Hostname != "":
+		return e.Hostname
+	case c.top.DNS.PodNames && e.Pod != "" && len(e.Pod) <= wire.MaxLabel && !strings.Contains(e.Pod, "."):
+		return e.Pod
+	}
+	return dashed(e.Address)
 }
 
 // hostSRV lets a host answer for its ports under its own name. There are no names of ports below it (kubernetes/dns#184).
@@ -155,6 +199,11 @@ func (c *compiler) srv(text string, ports []topology.Port, hosts []host) error {
 		return nil
 	}
 	c.srvSet(text, ports, hosts)
+	return c.portSRV(text, ports, hosts)
+}
+
+// portSRV adds the SRV records under the names of ports.
+func (c *compiler) portSRV(text string, ports []topology.Port, hosts []host) error {
 	for i, p := range ports {
 		if p.Name == "" {
 			continue
@@ -164,14 +213,23 @@ func (c *compiler) srv(text string, ports []topology.Port, hosts []host) error {
 			return fmt.Errorf("SRV record of port %s: %w", p.Name, err)
 		}
 		c.srvSet(at, ports[i:i+1], hosts)
+		if c.top.DNS.Compat {
+			c.addresses(c.ensure(at), hosts)
+		}
 	}
 	return nil
 }
 
-// srvSet adds an SRV record for each pair of a host and a port, if there are any. Priority is 0. Every pair has the same weight,
-// 100 shared by all; two addresses of one host are two pairs and one record.
+// srvSet adds the SRV records of hosts and ports, if there are any.
 func (c *compiler) srvSet(at string, ports []topology.Port, hosts []host) {
-	var rrs []rr
+	if rrs := srvRecords(ports, hosts); len(rrs) > 0 {
+		c.set(c.ensure(at), wire.TypeSRV, c.ttl, rrs...)
+	}
+}
+
+// srvRecords returns an SRV record for each pair of a host and a port. Priority is 0. Every pair has the same weight, 100 shared by
+// all; two addresses of one host are two pairs and one record.
+func srvRecords(ports []topology.Port, hosts []host) (rrs []rr) {
 	for _, h := range hosts {
 		for _, p := range ports {
 			if number, ok := h.ports[p.Name]; ok {
@@ -179,13 +237,10 @@ func (c *compiler) srvSet(at string, ports []topology.Port, hosts []host) {
 			}
 		}
 	}
-	if len(rrs) == 0 {
-		return
-	}
 	var weight [2]byte
-	binary.BigEndian.PutUint16(weight[:], uint16(max(1, 100/len(rrs))))
+	binary.BigEndian.PutUint16(weight[:], uint16(max(1, 100/max(1, len(rrs)))))
 	for i := range rrs {
 		rrs[i].data = rrs[i].data[:2] + string(weight[:]) + rrs[i].data[4:]
 	}
-	c.set(c.ensure(at), wire.TypeSRV, c.ttl, rrs...)
+	return rrs
 }

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"encoding/binary"
+	"net/netip"
 
 	"sluice/dns/wire"
 )
@@ -12,19 +13,25 @@ type Zones struct {
 	apexes map[string]*Zone
 	depths []int // numbers of labels that apexes have, the deepest first
 	any    *Answer
+	below  bool // some nodes have names below them that are not nodes
+	chaos  map[string]*Answer
 }
 
 // Zone is one zone.
 type Zone struct {
-	apex string // in wire form
-	soa  []byte // the SOA record with pointers at soaPointers for the apex
-	ptrs [3]int // offsets of these pointers
+	apex   string // in wire form
+	server string // name of the name server, without the apex
+	ttl    uint32
+	soa    []byte // the SOA record with pointers at soaPointers for the apex
+	ptrs   [3]int // offsets of these pointers
 }
 
 // Node is an existing name. One without answers is an empty non-terminal.
 type Node struct {
 	zone    *Zone
 	answers []*Answer
+	below   *Node // of each label directly below that is no node; nil: these do not exist
+	pods    bool  // labels directly below that spell an address have it
 }
 
 // Answer is what a message says about a name and type behind the question. It is ready for any spelling of the question,
@@ -49,6 +56,9 @@ func (z *Zones) Find(q *wire.Question) (*Node, *Zone) {
 	if n := z.nodes[string(q.Name())]; n != nil {
 		return n, n.zone
 	}
+	if parent := z.parent(q); parent != nil && parent.below != nil {
+		return parent.below, parent.zone
+	}
 	for _, d := range z.depths {
 		if d >= q.Labels() {
 			continue // an apex exists, and is found above
@@ -58,6 +68,14 @@ func (z *Zones) Find(q *wire.Question) (*Node, *Zone) {
 		}
 	}
 	return nil, nil
+}
+
+// parent returns the node above the name asked for, if there are nodes to which it matters.
+func (z *Zones) parent(q *wire.Question) *Node {
+	if !z.below || q.Labels() == 0 {
+		return nil
+	}
+	return z.nodes[string(q.Suffix(q.Labels()-1))]
 }
 
 // Names returns how many names exist, empty non-terminals included.
@@ -78,6 +96,36 @@ func (z *Zones) Answer(n *Node, qtype uint16) *Answer {
 		return z.any
 	}
 	return other
+}
+
+// Any returns the answer to a query for all types at a name that has some.
+func (z *Zones) Any() *Answer { return z.any }
+
+// AddressLen returns the length of what PutAddress writes.
+func (z *Zone) AddressLen(a netip.Addr) int { return addressHead + a.BitLen()/8 }
+
+// addressHead is what stands in front of the address in an address record whose owner is a pointer.
+const addressHead = 12
+
+// PutAddress writes an A or AAAA record of the question's name into out.
+func (z *Zone) PutAddress(out []byte, a netip.Addr) {
+	b := binary.BigEndian
+	typ := wire.TypeA
+	if a.Is6() {
+		typ = wire.TypeAAAA
+	}
+	b.PutUint16(out, wire.Pointer(wire.HeaderLen))
+	b.PutUint16(out[2:], typ)
+	b.PutUint16(out[4:], wire.ClassIN)
+	b.PutUint32(out[6:], z.ttl)
+	b.PutUint16(out[10:], uint16(a.BitLen()/8))
+	if a.Is4() {
+		v4 := a.As4()
+		copy(out[addressHead:], v4[:])
+		return
+	}
+	v6 := a.As16()
+	copy(out[addressHead:], v6[:])
 }
 
 // Apex returns the name of the zone in wire form and lower case.

@@ -1,0 +1,51 @@
+package topology
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxChaos is the length of the longest string in a TXT record (RFC 1035 section 3.3).
+const maxChaos = 255
+
+// dnsNames resolves which names DNS has.
+func (r *resolver) dnsNames() {
+	in, out := &r.in.DNS, &r.out.DNS
+	out.Pods = PodsMode(in.Pods)
+	switch out.Pods {
+	case PodsDisabled, PodsInsecure, PodsVerified:
+	default:
+		r.fault("dns.pods", "%q: expected \"disabled\", \"insecure\" or \"verified\"", in.Pods)
+	}
+	for i, ns := range in.Namespaces {
+		if r.label(fmt.Sprintf("dns.namespaces[%d]", i), "namespace", ns) {
+			out.Namespaces = append(out.Namespaces, ns)
+		}
+	}
+	out.IgnoreEmpty, out.NoEndpoints, out.PodNames = in.IgnoreEmptyServices, in.NoEndpoints, in.EndpointPodNames
+	out.Zonal, out.Compat = in.Zonal, in.CoreDNSCompat
+	if in.Zonal && in.NoEndpoints {
+		r.fault("dns.zonal", "names of the endpoints of a zone cannot be had with dns.no_endpoints = true")
+	}
+	r.externalZone()
+	if out.Chaos = in.Chaos; len(in.Chaos) > maxChaos {
+		r.fault("dns.chaos", "%d bytes: expected %d at most", len(in.Chaos), maxChaos)
+	}
+}
+
+// externalZone resolves the zone of addresses outside.
+func (r *resolver) externalZone() {
+	text := r.in.DNS.ExternalZone
+	if text == "" {
+		return
+	}
+	zone := strings.ToLower(strings.TrimSuffix(text, "."))
+	switch {
+	case !isSubdomain(zone):
+		r.fault("dns.external_zone", "%q is not a DNS name: expected one like \"out.example.org\"", text)
+	case zone == r.out.Cluster.Domain:
+		r.fault("dns.external_zone", "%q is cluster.domain: expected a zone of its own", text)
+	default:
+		r.out.DNS.ExternalZone = zone
+	}
+}
