@@ -126,6 +126,7 @@ type Result struct {
 	Packets    uint64        // that reached the sink within Wall
 	Wall       time.Duration // length of the measured window
 	CPUSeconds float64       // busy time of all processors in the window, generator and sink included
+	Generator  string        // how the load was sent, see traffic.Generator.Method
 }
 
 // PPS is packets per second.
@@ -166,6 +167,7 @@ func (b *Bed) Measure(load Load, dst string, window time.Duration, counted *traf
 	}()
 	time.Sleep(window / 8)
 	r, err = sample(counted, window)
+	r.Generator = gen.Method()
 	return r, errors.Join(err, <-done)
 }
 

@@ -64,6 +64,16 @@ func (r *Report) Median(contender string, f func(Result) float64) (median, low, 
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2, v[0], v[len(v)-1]
 }
 
+// generator says how the load was sent, which sets the most that any contender can be seen to do.
+func (r *Report) generator() string {
+	for _, rounds := range r.Rounds {
+		for _, round := range rounds {
+			return round.Generator
+		}
+	}
+	return "nowhere"
+}
+
 // cpuPerMillion is CPU-seconds for a million packets.
 func cpuPerMillion(r Result) float64 {
 	if r.Packets == 0 {
@@ -74,8 +84,8 @@ func cpuPerMillion(r Result) float64 {
 
 // Table writes the medians, with ratios against the contender base.
 func (r *Report) Table(w io.Writer, base string) error {
-	fmt.Fprintf(w, "%s\nUDP, %d-byte frames, %d flows, %d rounds in turn, medians (low to high)\n\n",
-		r.Machine, r.Load.Size, r.Load.Flows, len(r.Rounds[base]))
+	fmt.Fprintf(w, "%s\nUDP, %d-byte frames from %s, %d flows, %d rounds in turn, medians (low to high)\n\n",
+		r.Machine, r.Load.Size, r.generator(), r.Load.Flows, len(r.Rounds[base]))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "contender\tMpps\t(low to high)\tCPU-s per Mpkt\tMpkt per CPU-s\trate vs %s\tper CPU-s vs %s\n", base, base)
 	basePPS, _, _ := r.Median(base, Result.PPS)

@@ -1,5 +1,5 @@
 // Package traffic makes and counts load: a generator that sends UDP datagrams out of an interface as fast as one core can
-// by XDP live frames (BPF_PROG_TEST_RUN), a sink that counts them in XDP, and the bare XDP forwarder between them that is
+// by XDP live frames (BPF_PROG_TEST_RUN), or by a packet ring where the kernel is built to refuse those, a sink that counts them in XDP, and the bare XDP forwarder between them that is
 // the limit for everything else.
 //
 // A veth takes redirected frames only when its peer polls by NAPI, that is when a native XDP program is attached to the
@@ -37,10 +37,9 @@ type Stream struct {
 //
 // Concurrency: Run from one goroutine.
 type Generator struct {
-	objs  trafficObjects
-	frame []byte
-	host  Host
-	cpu   int
+	sender
+	host Host
+	cpu  int
 }
 
 // Host runs a function in the network namespace that an interface lives in; lab.Host is one.
@@ -48,7 +47,8 @@ type Host interface {
 	Do(f func() error) error
 }
 
-// NewGenerator loads the program that sends s out of the interface with index ifindex in the namespace of host.
+// NewGenerator prepares to send s out of the interface with index ifindex in the namespace of host: by live frames, or by a packet
+// ring where the kernel refuses these.
 func NewGenerator(host Host, ifindex int, s Stream) (*Generator, error) {
 	if s.Flows < 1 || s.Flows > 1<<20 || s.Flows&(s.Flows-1) != 0 {
 		return nil, fmt.Errorf("flows %d: must be a power of two up to 2^20", s.Flows)
@@ -56,33 +56,30 @@ func NewGenerator(host Host, ifindex int, s Stream) (*Generator, error) {
 	if s.Size < 60 || s.Size > 1514 {
 		return nil, fmt.Errorf("frame size %d: must be 60 to 1514", s.Size)
 	}
-	spec, err := loadTraffic()
+	g := &Generator{host: host, cpu: s.CPU}
+	fast, err := newLiveFrames(ifindex, s)
 	if err != nil {
 		return nil, err
 	}
-	frame := s.template()
-	ip, udp := frame[14:34], frame[34:]
-	err = errors.Join(
-		spec.Variables["out_ifindex"].Set(uint32(ifindex)),
-		spec.Variables["flow_mask"].Set(uint32(s.Flows-1)),
-		spec.Variables["src_base"].Set(packet.AddrFrom(s.Src).V4()),
-		spec.Variables["ip_sum"].Set(sum(ip)),
-		spec.Variables["udp_sum"].Set(sum(udp)+sum(ip[16:20])+17+uint32(len(udp))),
-	)
-	if err != nil {
+	if ok, err := fast.permitted(); ok {
+		g.sender = fast
+		return g, nil
+	} else if err = errors.Join(err, fast.Close()); err != nil {
 		return nil, err
 	}
-	g := &Generator{frame: frame, host: host, cpu: s.CPU}
-	if err := spec.LoadAndAssign(&g.objs, nil); err != nil {
-		return nil, fmt.Errorf("loading the generator: %w", err)
-	}
-	var headers trafficHeaders
-	copy(headers.Bytes[:], frame[:headerLen])
-	if err := g.objs.Template.Put(uint32(0), headers); err != nil {
-		return nil, errors.Join(err, g.objs.Close())
+	err = host.Do(func() error {
+		slow, err := newPacketRing(ifindex, s)
+		g.sender = slow
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return g, nil
 }
+
+// Method says how the generator sends: "live frames" or "packet ring".
+func (g *Generator) Method() string { return g.method() }
 
 // template returns the frame with source address, source port and checksums zero; the program fills these in.
 func (s Stream) template() []byte {
@@ -98,6 +95,39 @@ func (s Stream) template() []byte {
 	binary.BigEndian.PutUint16(ip[22:], s.Dst.Port())
 	binary.BigEndian.PutUint16(ip[24:], uint16(s.Size-34))
 	return f
+}
+
+// sums are what the checksums of a stream's frames are made of: all that they cover but source address and port.
+type sums struct {
+	ip, udp uint32 // ones' complement sums, not folded
+	src     uint32 // the first source address
+}
+
+func (s Stream) sums(frame []byte) sums {
+	ip, udp := frame[14:34], frame[34:]
+	return sums{ip: sum(ip), udp: sum(udp) + sum(ip[16:20]) + packet.ProtoUDP + uint32(len(udp)), src: packet.AddrFrom(s.Src).V4()}
+}
+
+// put makes a frame that was a template one of a flow, as the program in traffic.c that sends live frames does.
+func (s sums) put(frame []byte, flow uint32) {
+	const portsEach, firstPort = 1 << 14, 1024
+	addr, port := s.src+flow/portsEach, firstPort+flow%portsEach
+	addrSum := addr>>16 + addr&0xffff
+	b := binary.BigEndian
+	b.PutUint32(frame[26:], addr)
+	b.PutUint16(frame[24:], fold(s.ip+addrSum))
+	b.PutUint16(frame[34:], uint16(port))
+	check := fold(s.udp + addrSum + port)
+	if check == 0 {
+		check = 0xffff // 0 would say that there is none
+	}
+	b.PutUint16(frame[40:], check)
+}
+
+func fold(sum uint32) uint16 {
+	sum = sum&0xffff + sum>>16
+	sum = sum&0xffff + sum>>16
+	return ^uint16(sum)
 }
 
 // sum is the ones' complement sum of b in 16-bit words, not folded; b is at most a frame long, so it cannot overflow.
@@ -146,17 +176,6 @@ func (g *Generator) do(f func() error) error {
 		return f()
 	})
 }
-
-func (g *Generator) burst(n uint32) error {
-	_, err := g.objs.Generate.Run(&ebpf.RunOptions{Data: g.frame, Repeat: n, Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES})
-	if err != nil {
-		return fmt.Errorf("sending live frames: %w", err)
-	}
-	return nil
-}
-
-// Close unloads the program.
-func (g *Generator) Close() error { return g.objs.Close() }
 
 // Attachment is one of the programs attached to an interface in native mode, with its counters.
 type Attachment struct {
