@@ -313,9 +313,11 @@ session_affinity_timeout = "2s"
 func TestAffinity(t *testing.T) {
 	n := start(t, setup{extra: stickyService})
 	servers := []*http.Server{n.serveName(0), n.serveName(1)}
-	n.awaitHealthy() // or the client is pinned to the one that comes up first
 	const url = "http://198.19.200.60/"
 	await(t, "one endpoint answers all", func() bool { return len(n.ask(url, 8)) == 1 })
+	// That may be the one that came up first, and not the choice for a client without a pin.
+	time.Sleep(2500 * time.Millisecond)
+	n.awaitHealthy()
 	first, other := 0, 1
 	if n.ask(url, 1)["wk-2"] == 1 {
 		first, other = 1, 0
