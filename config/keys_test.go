@@ -58,7 +58,7 @@ dns endpoint_pod_names false yes
 dns zonal false yes
 dns external_zone "" yes
 dns chaos "" yes
-dns transfer_to [] ["10.0.0.0/8"]
+dns transfer_to ["198.18.0.53","10.0.0.0/8"] yes
 dns forward [] ["192.0.2.1"]
 dns stub {} {"corp.example"=["198.18.0.53"]}
 dns autopath false true

@@ -2,6 +2,7 @@ package dns
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 
@@ -28,4 +29,9 @@ func (o *Options) freeBind(fd int, network string) error {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_FREEBIND, 1)
 	}
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
+}
+
+// dialer sends UDP from an address.
+func dialer(source netip.Addr) *net.Dialer {
+	return &net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))}
 }

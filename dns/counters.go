@@ -16,6 +16,7 @@ type ProtocolCounters struct {
 	Ignored   uint64         // messages that were no queries, or too long
 	Unsent    uint64         // replies that the socket did not take
 	Refused   uint64         // connections above the limit
+	Transfers uint64         // queries for zones by clients that may have them, not among Replies
 }
 
 // Queries returns the number of replies of all codes.
@@ -46,6 +47,7 @@ type tally struct {
 	ignored   atomic.Uint64
 	unsent    atomic.Uint64
 	refused   atomic.Uint64
+	transfers atomic.Uint64
 	_         [64]byte
 }
 
@@ -69,4 +71,5 @@ func (t *tally) addTo(c *ProtocolCounters) {
 	c.Ignored += t.ignored.Load()
 	c.Unsent += t.unsent.Load()
 	c.Refused += t.refused.Load()
+	c.Transfers += t.transfers.Load()
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"sluice/dns/wire"
 )
 
 // tcpListener takes TCP connections, at most MaxConnections at once; more are closed at once, which sends a resolver to another
@@ -89,7 +91,7 @@ func (l *tcpListener) serve(conn *net.TCPConn) {
 			l.failed(err)
 			return
 		}
-		if !l.answer(query, out) {
+		if !l.answer(query, out, conn) {
 			l.counters.unsent.Add(1)
 			return
 		}
@@ -146,10 +148,17 @@ func (l *tcpListener) failed(err error) {
 }
 
 // answer writes the reply to a query.
-func (l *tcpListener) answer(query []byte, out *bufio.Writer) bool {
+func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn) bool {
 	buf := l.replies.Get().(*[TCPLimit + 2]byte)
 	defer l.replies.Put(buf)
-	n, rcode := respond(l.server.zones.Load(), query, buf[2:], TCPLimit)
+	zones := l.server.zones.Load()
+	n, rcode := respond(zones, query, buf[2:], TCPLimit)
+	if rcode == wire.Refused { // as whole zones are to the responder
+		if done, err := transfer(zones, query, clientOf(conn), out); done {
+			l.counters.transfers.Add(1)
+			return err == nil
+		}
+	}
 	l.counters.count(buf[2:2+n], rcode)
 	if n == 0 {
 		return true
@@ -157,6 +166,11 @@ func (l *tcpListener) answer(query []byte, out *bufio.Writer) bool {
 	binary.BigEndian.PutUint16(buf[:], uint16(n))
 	_, err := out.Write(buf[:2+n])
 	return err == nil
+}
+
+// clientOf returns the address of the peer.
+func clientOf(conn *net.TCPConn) netip.Addr {
+	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
 }
 
 // drain lets connections finish the reply that they are at, and closes those that have not after grace.

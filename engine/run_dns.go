@@ -25,10 +25,12 @@ type nameServers struct {
 	mu      sync.Mutex
 	started bool // and not closed
 	open    map[netip.Addr]*nameServer
+	// notify tells secondaries of changes. It sends from an address of the machine's: what comes to a dns.address is for the workers.
+	notify *dns.Notifier
 }
 
 func newNameServers(log *slog.Logger) *nameServers {
-	return &nameServers{log: log, open: map[netip.Addr]*nameServer{}}
+	return &nameServers{log: log, open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
 }
 
 // nameServer is a server on one address.
@@ -86,6 +88,9 @@ func (s *nameServers) follow(snap *control.Snapshot) error {
 		}
 		s.open[addr].server.SetZones(snap.Names.Zones)
 	}
+	if snap.Names != nil {
+		s.notify.Announce(snap.Names.Zones)
+	}
 	return errors.Join(errs...)
 }
 
@@ -106,6 +111,7 @@ func (s *nameServers) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started = false
+	s.notify.Close()
 	var errs []error
 	for addr, n := range s.open {
 		delete(s.open, addr)

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/signal"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
-	"sluice/config"
 	"sluice/dns"
 	"sluice/dns/zone"
 )
@@ -21,7 +25,7 @@ func newDNS() *cobra.Command {
 		Short: "Run only the DNS server, on ordinary UDP and TCP sockets",
 		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. It forwards nothing: other names are REFUSED. Ports\n" +
 			"below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that 'sluice run' has allocated are read from\n" +
-			"gateway.state_file, once, when it starts.",
+			"gateway.state_file. SIGHUP reads the topology again; with a fault in it, the one from before stays in use.",
 		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353",
 		Args:    noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
@@ -30,21 +34,12 @@ func newDNS() *cobra.Command {
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-			// The addresses to answer with are those of the gateway, which keeps what it has allocated.
-			t, _, err := config.LoadFrom(path, nil, func(err error) { log.Error(err.Error()) })
-			if err != nil {
-				return err
-			}
-			zones, err := compileZones(t)
-			if err != nil {
-				return err
-			}
-			servers, err := openServers(addrs, zones, log)
-			if err != nil {
-				return err
-			}
-			<-cmd.Context().Done()
-			return closeServers(servers)
+			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
+			signal.Notify(reload, unix.SIGHUP)
+			defer signal.Stop(reload)
+			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log,
+				notify: dns.NewNotifier(dns.NotifierOptions{Source: sourceFor(addrs), Log: log})}
+			return d.run(cmd.Context(), addrs, reload)
 		}),
 	}
 	configFlag(cmd, &path)
@@ -66,24 +61,79 @@ func parseListen(listen []string) (addrs []netip.AddrPort, err error) {
 	return addrs, nil
 }
 
-// openServers opens a server on each address; on an error none stays open.
-func openServers(addrs []netip.AddrPort, zones *zone.Zones, log *slog.Logger) (servers []*dns.Server, err error) {
-	for _, a := range addrs {
-		s, err := dns.Open(dns.Options{Listen: a, Log: log})
-		if err != nil {
-			return nil, errors.Join(err, closeServers(servers))
-		}
-		s.SetZones(zones)
-		servers = append(servers, s)
-		log.Info("answering", "address", s.Addr())
-	}
-	return servers, nil
+// dnsServers are servers that answer by one topology.
+type dnsServers struct {
+	source  *fileSource
+	log     *slog.Logger
+	notify  *dns.Notifier
+	servers []*dns.Server
+	zones   *zone.Zones // those in use
 }
 
-func closeServers(servers []*dns.Server) error {
+// run answers on each address until ctx ends, and reads the topology again at each signal.
+func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-chan os.Signal) (err error) {
+	if d.zones, err = d.load(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	for _, a := range addrs {
+		s, err := dns.Open(dns.Options{Listen: a, Log: d.log})
+		if err != nil {
+			return err
+		}
+		d.servers = append(d.servers, s)
+		s.SetZones(d.zones)
+		d.log.Info("answering", "address", s.Addr())
+	}
+	d.notify.Announce(d.zones)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reload:
+			zones, err := d.load(ctx)
+			if err != nil {
+				d.log.Error("the topology has faults: the one from before stays in use", "error", err)
+				continue
+			}
+			d.zones = zones
+			for _, s := range d.servers {
+				s.SetZones(zones)
+			}
+			d.notify.Announce(zones)
+			d.log.Info("topology read again", "serial", zones.Serial())
+		}
+	}
+}
+
+// load compiles the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
+// nothing is accepted, and so nothing written.
+func (d *dnsServers) load(ctx context.Context) (*zone.Zones, error) {
+	t, err := d.source.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	zones, err := zone.Next(t, d.zones, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("compiling the DNS zones: %w", err)
+	}
+	return zones, nil
+}
+
+func (d *dnsServers) close() error {
+	d.notify.Close()
 	var errs []error
-	for _, s := range servers {
+	for _, s := range d.servers {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// sourceFor returns the address to tell secondaries from, since they take news from their server only: the one that is answered at, if
+// there is one for the family that the first has.
+func sourceFor(addrs []netip.AddrPort) netip.Addr {
+	if a := addrs[0].Addr(); !a.IsUnspecified() {
+		return a
+	}
+	return netip.Addr{}
 }

@@ -66,6 +66,26 @@ func (r *resolver) prefixesAt(path string, list []string) (out []netip.Prefix, p
 	return out, paths
 }
 
+// hostsOrPrefixes parses a list of prefixes in which an address stands for itself alone.
+func (r *resolver) hostsOrPrefixes(path string, list []string) (out []netip.Prefix) {
+	for i, s := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		s = strings.TrimSpace(s)
+		if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" && !a.Is4In6() {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		if !strings.Contains(s, "/") {
+			r.fault(at, "%q is neither an address nor a prefix: expected one like \"198.18.0.53\" or \"198.18.0.0/24\"", s)
+			continue
+		}
+		if p, ok := r.prefix(at, s); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // hostAddr reports whether a can be the address of a host on a network, not only of this one or of this link.
 func hostAddr(a netip.Addr) bool {
 	return !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !a.IsLinkLocalUnicast() &&

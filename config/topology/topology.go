@@ -121,14 +121,15 @@ type DNS struct {
 	ReverseZones []netip.Prefix
 	Addresses    []netip.Addr // where a gateway answers by its data path; none: it does not
 	Pods         PodsMode
-	Namespaces   []string // those that are shown; empty: all
-	IgnoreEmpty  bool     // services with a ClusterIP and without ready endpoints have no name
-	NoEndpoints  bool     // nor have single endpoints and headless services
-	PodNames     bool     // endpoints without hostname are named after their pods
-	Zonal        bool     // headless services have names for the endpoints of each topology zone
-	ExternalZone string   // zone of the addresses that services have outside, lower case; "": none
-	Chaos        string   // answer to questions for the version; "": they are refused
-	Compat       bool     // CoreDNS' answers where they differ from the RFCs
+	Namespaces   []string       // those that are shown; empty: all
+	IgnoreEmpty  bool           // services with a ClusterIP and without ready endpoints have no name
+	NoEndpoints  bool           // nor have single endpoints and headless services
+	PodNames     bool           // endpoints without hostname are named after their pods
+	Zonal        bool           // headless services have names for the endpoints of each topology zone
+	ExternalZone string         // zone of the addresses that services have outside, lower case; "": none
+	Chaos        string         // answer to questions for the version; "": they are refused
+	TransferTo   []netip.Prefix // who may have whole zones; single addresses are told of changes
+	Compat       bool           // CoreDNS' answers where they differ from the RFCs
 }
 
 // Shows reports whether names of a namespace are shown.

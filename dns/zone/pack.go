@@ -13,7 +13,8 @@ const maxMessage = 65535
 
 // pack turns the gathered names into the compiled form.
 func (c *compiler) pack() *Zones {
-	z := &Zones{nodes: make(map[string]*Node, len(c.names)), apexes: c.apexes, any: anyAnswer(), chaos: chaosAnswers(c.top)}
+	z := &Zones{nodes: make(map[string]*Node, len(c.names)), apexes: c.apexes, any: anyAnswer(), chaos: chaosAnswers(c.top),
+		serial: c.serial, transfer: c.top.DNS.TransferTo}
 	for text, n := range c.names {
 		if c.top.DNS.Compat && isEmpty(n) {
 			continue

@@ -15,6 +15,9 @@ type Zones struct {
 	any    *Answer
 	below  bool // some nodes have names below them that are not nodes
 	chaos  map[string]*Answer
+
+	serial   uint32
+	transfer []netip.Prefix // who may have whole zones
 }
 
 // Zone is one zone.

@@ -13,10 +13,9 @@ import (
 
 // Names is what the gateway answers DNS with. It is immutable.
 type Names struct {
-	Zones  *zone.Zones
-	Serial uint32       // of the zones' SOA records
-	Addrs  []netip.Addr // where it answers: port 53 of each, before any service there
-	keys   []packet.Addr
+	Zones *zone.Zones
+	Addrs []netip.Addr // where it answers: port 53 of each, before any service there
+	keys  []packet.Addr
 }
 
 // dnsPort is the port of DNS over UDP and TCP (RFC 1035 section 4.2).
@@ -39,20 +38,18 @@ func names(t *topology.Topology, previous *Snapshot) (*Names, error) {
 	if len(t.DNS.Addresses) == 0 {
 		return nil, nil
 	}
-	serial := uint32(time.Now().Unix())
+	var before *zone.Zones
 	if previous != nil && previous.Names != nil {
 		if previous.Topology == t {
 			return previous.Names, nil
 		}
-		if old := previous.Names.Serial; int32(serial-old) <= 0 { // RFC 1982
-			serial = old + 1
-		}
+		before = previous.Names.Zones
 	}
-	z, err := zone.Compile(t, serial)
+	z, err := zone.Next(t, before, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("compiling the DNS zones: %w", err)
 	}
-	n := &Names{Zones: z, Serial: serial, Addrs: t.DNS.Addresses}
+	n := &Names{Zones: z, Addrs: t.DNS.Addresses}
 	for _, a := range t.DNS.Addresses {
 		n.keys = append(n.keys, packet.AddrFrom(a))
 	}
