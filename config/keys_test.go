@@ -62,7 +62,7 @@ dns transfer_to ["198.18.0.53","10.0.0.0/8"] yes
 dns forward [] ["192.0.2.1"]
 dns stub {} {"corp.example"=["198.18.0.53"]}
 dns autopath false true
-dns search [] ["example"]
+dns search ["corp.example"] yes
 dns tls_certificate "" "x"
 dns tls_key "" "x"
 dns coredns_compat false yes

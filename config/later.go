@@ -15,7 +15,6 @@ func laterKeys() later {
 		"dns.forward":         []any{},
 		"dns.stub":            map[string]any{},
 		"dns.autopath":        false,
-		"dns.search":          []any{},
 		"dns.tls_certificate": "",
 		"dns.tls_key":         "",
 	}

@@ -97,7 +97,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newRun(), newCheck(), newTrace(), newDig(), newDNS(), newDemo(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newTrace(), newDig(), newDNS(), newResolvConf(), newDemo(), newVersion())
 	return root
 }
 

@@ -49,3 +49,22 @@ func (r *resolver) externalZone() {
 		r.out.DNS.ExternalZone = zone
 	}
 }
+
+// maxSearch is how many search domains nodes may have: resolvers and Kubernetes take 32, of which the cluster has three (Kubernetes,
+// "DNS for Services and Pods", DNS search domain list limits).
+const maxSearch = 29
+
+// search resolves the search domains of the nodes.
+func (r *resolver) search() {
+	for i, text := range r.in.DNS.Search {
+		domain := strings.ToLower(strings.TrimSuffix(text, "."))
+		if !isSubdomain(domain) {
+			r.fault(fmt.Sprintf("dns.search[%d]", i), "%q is not a domain: expected one like \"corp.example.org\"", text)
+			continue
+		}
+		r.out.DNS.Search = append(r.out.DNS.Search, domain)
+	}
+	if n := len(r.in.DNS.Search); n > maxSearch {
+		r.fault("dns.search", "%d domains: expected %d at most", n, maxSearch)
+	}
+}

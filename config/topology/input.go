@@ -84,6 +84,7 @@ type DNSInput struct {
 	Zonal               bool     `key:"zonal"`
 	ExternalZone        string   `key:"external_zone"`
 	Chaos               string   `key:"chaos"`
+	Search              []string `key:"search"`
 	TransferTo          []string `key:"transfer_to"` // prefixes, and addresses
 	CoreDNSCompat       bool     `key:"coredns_compat"`
 }

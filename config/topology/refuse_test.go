@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,6 +49,8 @@ func TestRefused(t *testing.T) {
 		{"external zone", func(in *Input) { in.DNS.ExternalZone = "a..b" }, []string{"dns.external_zone: not a DNS name"}},
 		{"external zone is the domain", func(in *Input) { in.DNS.ExternalZone = "Cluster.local." }, []string{"dns.external_zone: is cluster.domain"}},
 		{"external zone below the domain", func(in *Input) { in.DNS.ExternalZone = "out.cluster.local" }, nil},
+		{"search domains", func(in *Input) { in.DNS.Search = []string{"corp.example.", "a b"} }, []string{"dns.search[1]: \"a b\" is not a domain"}},
+		{"many search domains", func(in *Input) { in.DNS.Search = slices.Repeat([]string{"corp.example"}, 30) }, []string{"dns.search: 30 domains"}},
 		{"who may transfer", func(in *Input) { in.DNS.TransferTo = []string{"ns2", "198.18.0.1/24", "::ffff:198.18.0.1"} },
 			[]string{"dns.transfer_to[0]: \"ns2\" is neither", "dns.transfer_to[1]: ", "dns.transfer_to[2]: "}},
 		{"long answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 256) }, []string{"dns.chaos: 256 bytes"}},

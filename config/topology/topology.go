@@ -128,6 +128,7 @@ type DNS struct {
 	Zonal        bool           // headless services have names for the endpoints of each topology zone
 	ExternalZone string         // zone of the addresses that services have outside, lower case; "": none
 	Chaos        string         // answer to questions for the version; "": they are refused
+	Search       []string       // search domains of the nodes, lower case
 	TransferTo   []netip.Prefix // who may have whole zones; single addresses are told of changes
 	Compat       bool           // CoreDNS' answers where they differ from the RFCs
 }
