@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,7 +226,7 @@ func TestServerIgnoresWhatIsNoQuery(t *testing.T) {
 	}
 }
 
-// TestServerSwapsZones changes the zones under load: each reply is of the one or the other generation, whole.
+// TestServerSwapsZones changes the zones 1000 times and more under load: each reply is of the one or the other generation, whole.
 func TestServerSwapsZones(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
 	generations := make([]*zone.Zones, 2)
@@ -247,17 +248,18 @@ func TestServerSwapsZones(t *testing.T) {
 	s.SetZones(generations[0])
 	stop := make(chan struct{})
 	var swapper sync.WaitGroup
+	var swaps atomic.Int64
 	swapper.Go(func() {
-		for i := 0; ; i++ {
+		for {
 			select {
 			case <-stop:
 				return
 			default:
-				s.SetZones(generations[i%2])
+				s.SetZones(generations[swaps.Add(1)%2])
 			}
 		}
 	})
-	for range 200 {
+	for asked := 0; asked < 200 || swaps.Load() < 1000; asked++ {
 		m := exchange(t, "udp", s.Addr().String(), "_http._tcp.dual.shop.svc.grid.example.", mdns.TypeSRV, 0)
 		port, addr := m.Answer[0].(*mdns.SRV).Port, m.Extra[0].(*mdns.A).A.String()
 		if want := fmt.Sprintf("10.96.7.%d", port-8000); addr != want {
