@@ -39,6 +39,24 @@ func (s *Server) Counters() (c Counters) {
 	return c
 }
 
+// Add adds what another has counted.
+func (c *Counters) Add(o Counters) {
+	c.UDP.Add(&o.UDP)
+	c.TCP.Add(&o.TCP)
+}
+
+// Add adds what another has counted.
+func (c *ProtocolCounters) Add(o *ProtocolCounters) {
+	for i := range o.Replies {
+		c.Replies[i] += o.Replies[i]
+	}
+	c.Truncated += o.Truncated
+	c.Ignored += o.Ignored
+	c.Unsent += o.Unsent
+	c.Refused += o.Refused
+	c.Transfers += o.Transfers
+}
+
 // tally is the live form of ProtocolCounters. Each UDP reader has its own, so that cores do not fight for a cache line.
 type tally struct {
 	_         [64]byte

@@ -6,6 +6,7 @@ import (
 
 	mdns "github.com/miekg/dns"
 
+	"sluice/dns/wire"
 	"sluice/dns/zone"
 )
 
@@ -56,6 +57,9 @@ func Query(name, qtype string) ([]byte, error) {
 
 // RCodeName returns the name of a response code, such as NXDOMAIN.
 func RCodeName(rcode int) string {
+	if rcode == wire.BadVers { // the number that BADSIG has in other places
+		return "BADVERS"
+	}
 	if name, ok := mdns.RcodeToString[rcode]; ok {
 		return name
 	}

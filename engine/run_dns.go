@@ -25,6 +25,7 @@ type nameServers struct {
 	mu      sync.Mutex
 	started bool // and not closed
 	open    map[netip.Addr]*nameServer
+	closed  dns.Counters // of servers that are closed
 	// notify tells secondaries of changes. It sends from an address of the machine's: what comes to a dns.address is for the workers.
 	notify *dns.Notifier
 }
@@ -74,7 +75,7 @@ func (s *nameServers) follow(snap *control.Snapshot) error {
 	for addr, n := range s.open {
 		if !slices.Contains(want, addr) {
 			delete(s.open, addr)
-			errs = append(errs, n.close())
+			errs = append(errs, s.end(n))
 		}
 	}
 	for _, addr := range want {
@@ -115,9 +116,27 @@ func (s *nameServers) close() error {
 	var errs []error
 	for addr, n := range s.open {
 		delete(s.open, addr)
-		errs = append(errs, n.close())
+		errs = append(errs, s.end(n))
 	}
 	return errors.Join(errs...)
+}
+
+// end closes a server and keeps what it has counted. The caller holds mu.
+func (s *nameServers) end(n *nameServer) error {
+	err := n.close()
+	s.closed.Add(n.server.Counters())
+	return err
+}
+
+// counters returns what all servers have counted.
+func (s *nameServers) counters() dns.Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.closed
+	for _, n := range s.open {
+		c.Add(n.server.Counters())
+	}
+	return c
 }
 
 func (n *nameServer) close() error {

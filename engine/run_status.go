@@ -57,6 +57,11 @@ func (a *appliance) sample() sluicemetrics.Sample {
 		Refused:    a.reloads.failed.Load(),
 	}
 	s.Packets, s.Bytes = a.total()
+	s.DNS.Sockets = a.names.counters()
+	for _, w := range a.workers {
+		ring := w.pipeline.DNSCounters()
+		s.DNS.Ring.Add(&ring)
+	}
 	s.Punted, s.PuntFailed = a.punt.Punted()
 	ports := a.checks.Stats()
 	s.HealthPorts, s.HealthPortsMissing, s.HealthPortFailures = ports.Listening, ports.Missing, ports.Failures

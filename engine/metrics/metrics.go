@@ -33,6 +33,8 @@ type Sample struct {
 	HealthPorts        int    // sockets of health_check_node_ports that are open
 	HealthPortsMissing int    // those that could not be opened
 	HealthPortFailures uint64 // attempts to open one that failed
+
+	DNS DNS
 }
 
 // Handler serves /metrics out of sample, which is called on each scrape, by any goroutine.
@@ -58,6 +60,7 @@ type collector struct {
 	generation, packets, bytes, socketPackets, socketBytes, socketEvents  *prometheus.Desc
 	classified, flows, flowLimit, flowPeak, flowEvents, punted, endpoints *prometheus.Desc
 	purged, reloads, reloadFailures, healthPorts, healthPortFailures      *prometheus.Desc
+	dns                                                                   dnsMetrics
 }
 
 func newCollector(sample func() Sample) *collector {
@@ -66,6 +69,7 @@ func newCollector(sample func() Sample) *collector {
 	}
 	return &collector{
 		sample:         sample,
+		dns:            newDNSMetrics(),
 		generation:     desc("generation", "Number of the published state of services and health."),
 		packets:        desc("packets_total", "Packets that workers received, by why they met their verdict.", "reason"),
 		bytes:          desc("packet_bytes_total", "Bytes of these packets, Ethernet headers included.", "reason"),
@@ -129,6 +133,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.healthPorts, float64(s.HealthPorts), "open")
 	gauge(c.healthPorts, float64(s.HealthPortsMissing), "missing")
 	counter(c.healthPortFailures, s.HealthPortFailures)
+	c.dns.collect(counter, &s.DNS)
 }
 
 // counterFunc sends a counter with labels.

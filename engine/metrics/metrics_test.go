@@ -37,6 +37,9 @@ func sample() metrics.Sample {
 		Flows:      conntrack.Stats{MaxFlows: 1000, Live: 31, Peak: 33, Inserted: 32, Clashes: 6},
 	}
 	s.Packets[reason.NoEndpoints], s.Bytes[reason.NoEndpoints] = 41, 4100
+	s.DNS.Ring.Replies[0], s.DNS.Ring.Replies[3], s.DNS.Ring.Truncated = 61, 62, 63
+	s.DNS.Sockets.UDP.Replies[0], s.DNS.Sockets.UDP.Unsent = 64, 65
+	s.DNS.Sockets.TCP.Replies[16], s.DNS.Sockets.TCP.Refused, s.DNS.Sockets.TCP.Transfers, s.DNS.Sockets.TCP.Ignored = 66, 67, 68, 69
 	return s
 }
 
@@ -65,6 +68,17 @@ func TestMetrics(t *testing.T) {
 		`sluice_health_check_ports{state="open"} 4`,
 		`sluice_health_check_ports{state="missing"} 8`,
 		`sluice_health_check_port_failures_total 9`,
+		`coredns_dns_requests_total{proto="udp"} 187`,
+		`coredns_dns_requests_total{proto="tcp"} 134`,
+		`coredns_dns_responses_total{rcode="NOERROR"} 125`,
+		`coredns_dns_responses_total{rcode="NXDOMAIN"} 62`,
+		`coredns_dns_responses_total{rcode="BADVERS"} 66`,
+		`sluice_dns_replies_total{path="ring"} 123`,
+		`sluice_dns_truncated_total{path="ring"} 63`,
+		`sluice_dns_unsent_total{path="udp"} 65`,
+		`sluice_dns_ignored_total{path="tcp"} 69`,
+		`sluice_dns_refused_connections_total 67`,
+		`sluice_dns_transfers_total 68`,
 		`process_resident_memory_bytes`,
 	} {
 		if !strings.Contains(text, "\n"+want) {
