@@ -23,9 +23,10 @@ test: build ## all tests; as root also those in network namespaces
 	SLUICE_BIN=$(CURDIR)/$(BIN) $(GO) tool gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 ./...
 	@$(MAKE) --no-print-directory race
 
+# What the appliance costs when idle is not what it costs under the detector.
 race: ## the concurrent packages under the race detector
 	@scripts/need.sh test
-	CGO_ENABLED=1 $(GO) tool gotestsum --format pkgname -- -count=1 -race -short $(RACE)
+	CGO_ENABLED=1 $(GO) tool gotestsum --format pkgname -- -count=1 -race -short -skip '^TestRunIdle$$' $(RACE)
 
 lint: ## formatting, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }

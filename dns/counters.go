@@ -16,7 +16,7 @@ type ProtocolCounters struct {
 	Ignored   uint64         // messages that were no queries, or too long
 	Unsent    uint64         // replies that the socket did not take
 	Refused   uint64         // connections above the limit
-	Transfers uint64         // queries for zones by clients that may have them, not among Replies
+	Transfers uint64         // of the replies, those that are zones, or the serials of zones, for secondaries
 }
 
 // Queries returns the number of replies of all codes.
@@ -78,6 +78,14 @@ func (t *tally) count(reply []byte, rcode int) {
 	t.replies[rcode].Add(1)
 	if reply[2]&byte(wire.FlagTC>>8) != 0 {
 		t.truncated.Add(1)
+	}
+}
+
+// transferred takes in the reply to a query for a zone, of however many messages.
+func (t *tally) transferred(rcode int) {
+	t.replies[rcode].Add(1)
+	if rcode == wire.NoError {
+		t.transfers.Add(1)
 	}
 }
 

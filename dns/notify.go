@@ -14,9 +14,9 @@ import (
 
 // NotifierOptions say how secondaries are told of changes.
 type NotifierOptions struct {
-	Port   uint16       // of the secondaries; default 53
-	Source netip.Addr   // that messages are sent from; the zero value leaves it to the routes
-	Log    *slog.Logger // default: slog.Default()
+	Port    uint16       // of the secondaries; default 53
+	Sources []netip.Addr // that messages are sent from: the first of the secondary's family; without one it is left to the routes
+	Log     *slog.Logger // default: slog.Default()
 }
 
 // notifyTries is how often a secondary is told before it is given up until the next change, and notifyWait how long it has to answer
@@ -88,14 +88,18 @@ func (n *Notifier) Close() {
 // tell sends a secondary a message for each zone, and gives it up when one is not answered.
 func (n *Notifier) tell(ctx context.Context, to netip.Addr, z *zone.Zones) {
 	client := &mdns.Client{Net: "udp"}
-	if n.opts.Source.IsValid() && n.opts.Source.Is4() == to.Is4() {
-		client.Dialer = dialer(n.opts.Source)
+	for _, source := range n.opts.Sources {
+		if source.Is4() == to.Is4() {
+			client.Dialer = dialer(source)
+			break
+		}
 	}
+	scratch := make([]byte, TCPLimit)
 	for _, apex := range z.Apexes() {
-		soa, err := records(z, apex, mdns.TypeSOA)
-		if err != nil || len(soa) == 0 {
-			n.opts.Log.Error("a zone without SOA", "zone", apex, "error", err)
-			continue
+		soa, err := records(z, apex, mdns.TypeSOA, scratch)
+		if err != nil { // no reply of the responder's is unreadable
+			n.opts.Log.Error("a secondary is not told", "secondary", to, "error", err)
+			return
 		}
 		name := soa[0].Header().Name
 		m := new(mdns.Msg).SetNotify(name)

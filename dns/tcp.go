@@ -154,8 +154,11 @@ func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn)
 	zones := l.server.zones.Load()
 	n, rcode := respond(zones, query, buf[2:], TCPLimit)
 	if rcode == wire.Refused { // as whole zones are to the responder
-		if done, err := transfer(zones, query, clientOf(conn), out); done {
-			l.counters.transfers.Add(1)
+		if done, rcode, err := transfer(zones, query, clientOf(conn), out, buf[2:]); done {
+			l.counters.transferred(rcode)
+			if err != nil {
+				l.server.opts.Log.Warn("a transfer was not finished", "client", conn.RemoteAddr(), "error", err)
+			}
 			return err == nil
 		}
 	}

@@ -19,24 +19,24 @@ const (
 )
 
 // transfer answers a query for a whole zone (AXFR, RFC 5936) or for what has changed in it (IXFR, RFC 1995), and reports whether query
-// was one that it has answered. What changed is not kept: who asks for it gets the SOA alone if it is up to date, and the whole zone
-// otherwise (RFC 1995 section 4).
-func transfer(z *zone.Zones, query []byte, client netip.Addr, out *bufio.Writer) (answered bool, err error) {
+// was one that it has answered, and by which response code. What changed is not kept: who asks for it gets the SOA alone if it is up to
+// date, and the whole zone otherwise (RFC 1995 section 4). scratch has TCPLimit bytes.
+func transfer(z *zone.Zones, query []byte, client netip.Addr, out *bufio.Writer, scratch []byte) (answered bool, rcode int, err error) {
 	var q wire.Question
 	if z == nil || wire.Peek(query, &q) != wire.Query || q.Class != wire.ClassIN || q.Type != wire.TypeAXFR && q.Type != wire.TypeIXFR ||
 		!z.MayTransfer(client) {
-		return false, nil
+		return false, 0, nil
 	}
 	var asked mdns.Msg
 	if err := asked.Unpack(query); err != nil {
-		return false, nil
+		return false, 0, nil
 	}
-	w := envelope{request: &asked, edns: q.EDNS, do: q.DO, out: out}
+	w := envelope{request: &asked, edns: q.EDNS, do: q.DO, out: out, scratch: scratch}
 	in := z.Zone(string(q.Name()))
 	if in == nil {
-		return true, w.fail(mdns.RcodeNotAuth)
+		return true, wire.NotAuth, w.send(new(mdns.Msg).SetRcode(&asked, wire.NotAuth))
 	}
-	return true, w.zone(z, in, &q)
+	return true, wire.NoError, w.zone(z, in, &q)
 }
 
 // envelope gathers the records of a transfer into messages.
@@ -44,6 +44,7 @@ type envelope struct {
 	request  *mdns.Msg
 	edns, do bool
 	out      *bufio.Writer
+	scratch  []byte // for the replies that the records are read from
 	records  []mdns.RR
 	bytes    int
 	sent     int // messages
@@ -51,7 +52,7 @@ type envelope struct {
 
 // zone writes all of a zone, or its SOA alone if the client has that already.
 func (w *envelope) zone(z *zone.Zones, in *zone.Zone, q *wire.Question) error {
-	soa, err := records(z, in.Apex(), wire.TypeSOA)
+	soa, err := records(z, in.Apex(), wire.TypeSOA, w.scratch)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (w *envelope) zone(z *zone.Zones, in *zone.Zone, q *wire.Question) error {
 	}
 	for name, types := range z.Contents(in) {
 		for _, typ := range types {
-			rrs, err := records(z, name, typ)
+			rrs, err := records(z, name, typ, w.scratch)
 			if err == nil {
 				err = w.add(rrs...)
 			}
@@ -88,14 +89,13 @@ func (w *envelope) current(serial uint32) bool {
 	return false
 }
 
-// records returns the records of a type that a name has itself, as the responder gives them.
-func records(z *zone.Zones, name string, typ uint16) ([]mdns.RR, error) {
+// records returns the records of a type that a name has itself, as the responder gives them in out, which has TCPLimit bytes.
+func records(z *zone.Zones, name string, typ uint16, out []byte) ([]mdns.RR, error) {
 	query := make([]byte, wire.HeaderLen, wire.HeaderLen+len(name)+4)
 	query[5] = 1 // one question
 	query = append(query, name...)
 	query = binary.BigEndian.AppendUint16(query, typ)
 	query = binary.BigEndian.AppendUint16(query, wire.ClassIN)
-	out := make([]byte, TCPLimit)
 	var reply mdns.Msg
 	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, TCPLimit)]); err != nil {
 		return nil, fmt.Errorf("reading the records of %q: %w", name, err)
@@ -128,9 +128,6 @@ func (w *envelope) flush() error {
 	w.records, w.bytes = nil, 0
 	return w.send(m)
 }
-
-// fail replies with a response code.
-func (w *envelope) fail(rcode int) error { return w.send(new(mdns.Msg).SetRcode(w.request, rcode)) }
 
 func (w *envelope) send(m *mdns.Msg) error {
 	if w.edns {

@@ -57,7 +57,7 @@ func fetch(t *testing.T, addr string, m *mdns.Msg) (records []mdns.RR, soa *mdns
 	return records[1:max(1, len(records)-1)], first
 }
 
-// TestTransfer holds each record of a zone against the answer to a query for it, and each name of the cases against the records.
+// TestTransfer holds each record of a zone against the answer to a query for it, and the answers of all cases against the records.
 func TestTransfer(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "[::1]:0"} {
 		s := open(t, listen, nil)
@@ -69,7 +69,41 @@ func TestTransfer(t *testing.T) {
 				t.Errorf("%s: serial %d", apex, soa.Serial)
 			}
 			answered(t, z, strings.ToLower(apex), records)
+			complete(t, z, strings.ToLower(apex), records)
 		}
+	}
+}
+
+// complete holds what queries are answered to the records of a transfer.
+func complete(t *testing.T, z *zone.Zones, apex string, records []mdns.RR) {
+	t.Helper()
+	have := map[string]bool{}
+	for _, rr := range records {
+		have[strings.ToLower(rr.String())] = true
+	}
+	asked := 0
+	for _, c := range dnstest.Cases(t) {
+		if len(c.DNS) > 0 { // other zones
+			continue
+		}
+		reply := dnstest.Unpack(t, answer(z, c.Message(t), dns.TCPLimit))
+		if reply == nil {
+			continue
+		}
+		for _, rr := range slices.Concat(reply.Answer, reply.Extra) {
+			h := rr.Header()
+			own := strings.HasSuffix(strings.ToLower(h.Name), "."+apex) && h.Class == mdns.ClassINET && h.Rrtype != mdns.TypeHINFO
+			if !own {
+				continue
+			}
+			asked++
+			if !have[strings.ToLower(rr.String())] {
+				t.Errorf("%s: answered and not transferred: %v", c.ID, rr)
+			}
+		}
+	}
+	if asked == 0 {
+		t.Errorf("%s: no case has a record of it", apex)
 	}
 }
 
@@ -211,7 +245,7 @@ func TestNotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	n := dns.NewNotifier(dns.NotifierOptions{Port: conn.LocalAddr().(*net.UDPAddr).AddrPort().Port(), Source: netip.MustParseAddr("127.0.0.1")})
+	n := dns.NewNotifier(dns.NotifierOptions{Port: conn.LocalAddr().(*net.UDPAddr).AddrPort().Port(), Sources: []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.1")}})
 	defer n.Close()
 	top := transferable(t, func(in *topology.Input) { in.DNS.TransferTo = []string{"127.0.0.1", "198.18.0.0/24"} })
 	z := next(t, top, nil)

@@ -225,9 +225,6 @@ func TestRun(t *testing.T) {
 
 // TestRunIdle measures what the appliance costs with nothing to do.
 func TestRunIdle(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	b := newBed(t)
 	b.run()
 	time.Sleep(500 * time.Millisecond)

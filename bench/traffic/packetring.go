@@ -9,17 +9,14 @@ import (
 )
 
 // packetRing sends through the transmit ring of a packet socket (packet(7), TPACKET_V2), past the queueing discipline: what is left
-// where the kernel refuses live frames. Each frame is an skb, so that it is several times slower.
+// where the kernel refuses live frames. Each frame is an skb, which costs what live frames spare.
 type packetRing struct {
-	fd     int
-	ring   []byte
-	slot   int // bytes of a slot
-	frame  []byte
-	sums   sums
-	mask   uint32 // number of flows minus one
-	flow   uint32 // the next one
-	filled int    // slots that were sent from before: their frames need new flows only
-	next   int    // the slot that the kernel sends from next
+	fd   int
+	ring []byte
+	slot int // bytes of a slot
+	sums sums
+	mask uint32 // number of flows minus one
+	sent uint32 // frames so far: each is of the flow, and in the slot, behind the one before
 }
 
 // Sizes of the ring.
@@ -31,8 +28,8 @@ const (
 
 // newPacketRing opens a ring on the interface with index ifindex. The caller is in its namespace.
 func newPacketRing(ifindex int, s Stream) (_ *packetRing, err error) {
-	r := &packetRing{frame: s.template(), slot: 128, mask: uint32(s.Flows - 1)}
-	r.sums = s.sums(r.frame)
+	frame := s.template()
+	r := &packetRing{sums: s.sums(frame), slot: 128, mask: uint32(s.Flows - 1)}
 	for r.slot < slotHead+s.Size {
 		r.slot *= 2
 	}
@@ -59,6 +56,10 @@ func newPacketRing(ifindex int, s Stream) (_ *packetRing, err error) {
 	if r.ring, err = unix.Mmap(r.fd, 0, ringSlots*r.slot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("mapping the transmit ring: %w", err)
 	}
+	for at := 0; at < len(r.ring); at += r.slot {
+		binary.NativeEndian.PutUint32(r.ring[at+4:], uint32(len(frame)))
+		copy(r.ring[at+slotHead:], frame)
+	}
 	return r, nil
 }
 
@@ -67,8 +68,8 @@ func (r *packetRing) burst(n uint32) error {
 	for n > 0 {
 		batch := min(n, ringSlots)
 		for range batch {
-			r.fill(r.ring[r.next*r.slot:])
-			r.next = (r.next + 1) % ringSlots
+			r.fill(r.ring[int(r.sent%ringSlots)*r.slot:])
+			r.sent++
 		}
 		if err := r.send(); err != nil {
 			return err
@@ -78,16 +79,9 @@ func (r *packetRing) burst(n uint32) error {
 	return nil
 }
 
-// fill writes the frame of the next flow into a slot and hands it to the kernel, which does not look before send.
+// fill makes the frame in a slot one of the next flow and hands it to the kernel, which does not look before send.
 func (r *packetRing) fill(slot []byte) {
-	frame := slot[slotHead:]
-	if r.filled < ringSlots {
-		r.filled++
-		copy(frame, r.frame)
-	}
-	r.sums.put(frame, r.flow&r.mask)
-	r.flow++
-	binary.NativeEndian.PutUint32(slot[4:], uint32(len(r.frame)))
+	r.sums.put(slot[slotHead:], r.sent&r.mask)
 	binary.NativeEndian.PutUint32(slot, unix.TP_STATUS_SEND_REQUEST)
 }
 

@@ -11,15 +11,9 @@ import (
 	mdns "github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
-	"sluice/config/topology"
 	"sluice/dns"
 	"sluice/dns/zone"
 )
-
-// compileZones compiles the zones of a topology. The serial is the time of compilation, as with CoreDNS.
-func compileZones(t *topology.Topology) (*zone.Zones, error) {
-	return zone.Compile(t, uint32(time.Now().Unix()))
-}
 
 func newDig() *cobra.Command {
 	var path, statePath string
@@ -45,7 +39,7 @@ func newDig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			zones, err := compileZones(t)
+			zones, err := zone.Next(t, nil, time.Now())
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ func newDNS() *cobra.Command {
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
 			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log,
-				notify: dns.NewNotifier(dns.NotifierOptions{Source: sourceFor(addrs), Log: log})}
+				notify: dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log})}
 			return d.run(cmd.Context(), addrs, reload)
 		}),
 	}
@@ -129,11 +129,12 @@ func (d *dnsServers) close() error {
 	return errors.Join(errs...)
 }
 
-// sourceFor returns the address to tell secondaries from, since they take news from their server only: the one that is answered at, if
-// there is one for the family that the first has.
-func sourceFor(addrs []netip.AddrPort) netip.Addr {
-	if a := addrs[0].Addr(); !a.IsUnspecified() {
-		return a
+// sources returns the addresses to tell secondaries from, which take news from their server only: those that are answered at.
+func sources(listen []netip.AddrPort) (out []netip.Addr) {
+	for _, l := range listen {
+		if !l.Addr().IsUnspecified() {
+			out = append(out, l.Addr())
+		}
 	}
-	return netip.Addr{}
+	return out
 }

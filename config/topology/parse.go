@@ -71,16 +71,12 @@ func (r *resolver) hostsOrPrefixes(path string, list []string) (out []netip.Pref
 	for i, s := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		s = strings.TrimSpace(s)
-		if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" && !a.Is4In6() {
+		if strings.Contains(s, "/") {
+			if p, ok := r.prefix(at, s); ok {
+				out = append(out, p)
+			}
+		} else if a, ok := r.addr(at, s); ok {
 			out = append(out, netip.PrefixFrom(a, a.BitLen()))
-			continue
-		}
-		if !strings.Contains(s, "/") {
-			r.fault(at, "%q is neither an address nor a prefix: expected one like \"198.18.0.53\" or \"198.18.0.0/24\"", s)
-			continue
-		}
-		if p, ok := r.prefix(at, s); ok {
-			out = append(out, p)
 		}
 	}
 	return out

@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 		{"search domains", func(in *Input) { in.DNS.Search = []string{"corp.example.", "a b"} }, []string{"dns.search[1]: \"a b\" is not a domain"}},
 		{"many search domains", func(in *Input) { in.DNS.Search = slices.Repeat([]string{"corp.example"}, 30) }, []string{"dns.search: 30 domains"}},
 		{"who may transfer", func(in *Input) { in.DNS.TransferTo = []string{"ns2", "198.18.0.1/24", "::ffff:198.18.0.1"} },
-			[]string{"dns.transfer_to[0]: \"ns2\" is neither", "dns.transfer_to[1]: ", "dns.transfer_to[2]: "}},
+			[]string{"dns.transfer_to[0]: \"ns2\" is not an IP address", "dns.transfer_to[1]: ", "dns.transfer_to[2]: "}},
 		{"long answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 256) }, []string{"dns.chaos: 256 bytes"}},
 		{"longest answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 255) }, nil},
 		{"metrics port", func(in *Input) { in.Gateway.Metrics = "127.0.0.1:65536" }, []string{"gateway.metrics: not an address to listen on"}},

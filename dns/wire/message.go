@@ -29,6 +29,7 @@ const (
 	NXDomain = 3
 	NotImp   = 4
 	Refused  = 5
+	NotAuth  = 9
 	BadVers  = 16
 )
 

@@ -48,14 +48,14 @@ func ednsChecks() []ednsCheck {
 		{"edns1flags", "+edns=1 +noednsnegotiation +nocookie +norec +ednsflags=0x40", refused, []string{soaLine, "MBZ"}},
 		{"edns512", "+edns=0 +nocookie +norec +dnssec +bufsize=512", withOPT, []string{" tc;", " tc "}},
 		{"edns512tcp", "+edns=0 +nocookie +norec +dnssec +bufsize=512 +tcp", withOPT, nil},
-		{"nsid", "+edns=0 +nocookie +norec +nsid", withOPT, nil},
-		{"expire", "+edns=0 +nocookie +norec +expire", withOPT, nil},
-		{"subnet", "+edns=0 +nocookie +norec +subnet=0.0.0.0/0", withOPT, nil},
-		{"keepalive", "+edns=0 +nocookie +norec +keepalive +tcp", withOPT, nil},
-		{"padding", "+edns=0 +nocookie +norec +padding=128", withOPT, nil},
+		{"nsid", "+edns=0 +nocookie +norec +nsid", withOPT, []string{"NSID"}},
+		{"expire", "+edns=0 +nocookie +norec +expire", withOPT, []string{"EXPIRE"}},
+		{"subnet", "+edns=0 +nocookie +norec +subnet=0.0.0.0/0", withOPT, []string{"CLIENT-SUBNET"}},
+		{"keepalive", "+edns=0 +nocookie +norec +keepalive +tcp", withOPT, []string{"KEEPALIVE"}},
+		{"padding", "+edns=0 +nocookie +norec +padding=128", withOPT, []string{"PAD"}},
 		{"ednstcp", "+edns=0 +nocookie +norec +tcp", withOPT, nil},
-		{"optlist", "+edns=0 +norec +nsid +cookie +expire +subnet=0.0.0.0/0", withOPT, nil},
-		{"cookie", "+edns=0 +norec +cookie=0102030405060708", withOPT, []string{"malformed", "BADCOOKIE"}},
+		{"optlist", "+edns=0 +norec +nsid +cookie +expire +subnet=0.0.0.0/0", withOPT, []string{"NSID", "EXPIRE", "CLIENT-SUBNET", "COOKIE"}},
+		{"cookie", "+edns=0 +norec +cookie=0102030405060708", withOPT, []string{"COOKIE"}},
 	}
 }
 

@@ -51,7 +51,7 @@ func (m *dnsMetrics) collect(counter counterFunc, d *DNS) {
 		counter(m.unsent, p.counters.Unsent, p.name)
 	}
 	counter(m.requests, d.Ring.Queries()+d.Sockets.UDP.Queries(), "udp")
-	counter(m.requests, d.Sockets.TCP.Queries()+d.Sockets.TCP.Transfers, "tcp")
+	counter(m.requests, d.Sockets.TCP.Queries(), "tcp")
 	for rcode, n := range rcodes {
 		counter(m.responses, n, rcode)
 	}

@@ -69,7 +69,7 @@ func TestMetrics(t *testing.T) {
 		`sluice_health_check_ports{state="missing"} 8`,
 		`sluice_health_check_port_failures_total 9`,
 		`coredns_dns_requests_total{proto="udp"} 187`,
-		`coredns_dns_requests_total{proto="tcp"} 134`,
+		`coredns_dns_requests_total{proto="tcp"} 66`,
 		`coredns_dns_responses_total{rcode="NOERROR"} 125`,
 		`coredns_dns_responses_total{rcode="NXDOMAIN"} 62`,
 		`coredns_dns_responses_total{rcode="BADVERS"} 66`,
