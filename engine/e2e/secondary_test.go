@@ -91,8 +91,22 @@ func nsdConf(dir string) string {
 	return b.String()
 }
 
-// ask asks a server by TCP.
+// ask asks a server by TCP. NSD ends its processes a while after they have been replaced for a new zone, and with them connections:
+// it is asked again. Sluice has to answer the first time.
 func (s *secondary) ask(server, name string, qtype uint16) (reply *dns.Msg, err error) {
+	tries := 1
+	if server == secondaryAddr {
+		tries = 5
+	}
+	for range tries {
+		if reply, err = s.askOnce(server, name, qtype); err == nil {
+			break
+		}
+	}
+	return reply, err
+}
+
+func (s *secondary) askOnce(server, name string, qtype uint16) (reply *dns.Msg, err error) {
 	err = s.at.Do(func() error {
 		c := dns.Client{Net: "tcp", Timeout: 3 * time.Second, Dialer: &net.Dialer{Timeout: 3 * time.Second}}
 		reply, _, err = c.Exchange(new(dns.Msg).SetQuestion(name, qtype), net.JoinHostPort(server, "53"))
