@@ -59,9 +59,9 @@ dns zonal false yes
 dns external_zone "" yes
 dns chaos "" yes
 dns transfer_to ["198.18.0.53","10.0.0.0/8"] yes
-dns forward [] ["192.0.2.1"]
-dns stub {} {"corp.example"=["198.18.0.53"]}
-dns autopath false true
+dns forward ["198.18.0.53","/etc/resolv.conf"] yes
+dns stub {"corp.example"=["198.18.0.53"]} yes
+dns autopath true yes
 dns search ["corp.example"] yes
 dns tls_certificate "" "x"
 dns tls_key "" "x"

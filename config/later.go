@@ -12,9 +12,6 @@ type later map[string]any
 // the same for all of them, that the feature is not supported yet; one that comes deletes its rows.
 func laterKeys() later {
 	return later{
-		"dns.forward":         []any{},
-		"dns.stub":            map[string]any{},
-		"dns.autopath":        false,
 		"dns.tls_certificate": "",
 		"dns.tls_key":         "",
 	}

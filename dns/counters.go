@@ -28,7 +28,10 @@ func (c *ProtocolCounters) Queries() (n uint64) {
 }
 
 // Counters are the counters of a Server.
-type Counters struct{ UDP, TCP ProtocolCounters }
+type Counters struct {
+	UDP, TCP ProtocolCounters
+	Shed     uint64 // queries that other servers were to be asked for, and that too many others had to wait behind
+}
 
 // Counters returns the counters as they are now.
 func (s *Server) Counters() (c Counters) {
@@ -36,6 +39,7 @@ func (s *Server) Counters() (c Counters) {
 		r.counters.addTo(&c.UDP)
 	}
 	s.tcp.counters.addTo(&c.TCP)
+	c.Shed = s.rest.shed.Load()
 	return c
 }
 
@@ -43,6 +47,7 @@ func (s *Server) Counters() (c Counters) {
 func (c *Counters) Add(o Counters) {
 	c.UDP.Add(&o.UDP)
 	c.TCP.Add(&o.TCP)
+	c.Shed += o.Shed
 }
 
 // Add adds what another has counted.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/dns/forward"
 	"sluice/dns/zone"
 )
 
@@ -22,6 +23,7 @@ type Options struct {
 	MaxConnections int            // TCP connections at once; default 1024
 	IdleTimeout    time.Duration  // for a query on a TCP connection to arrive as a whole; default 10 s
 	WriteTimeout   time.Duration  // for a TCP client to take a reply; default 5 s
+	MaxForwards    int            // queries at once that wait for other servers, as many more wait for their turn; default 1000
 	Log            *slog.Logger   // default: slog.Default()
 }
 
@@ -41,19 +43,23 @@ func (o *Options) defaults() {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = 5 * time.Second
 	}
+	if o.MaxForwards <= 0 {
+		o.MaxForwards = 1000
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
 }
 
-// Server answers on ordinary sockets, UDP and TCP. It answers every query with a server failure until SetZones is called.
+// Server answers on ordinary sockets, UDP and TCP. It answers every query with a server failure until Serve is called.
 //
-// Concurrency: all methods may be called by any goroutine at any time. Each query sees the zones of one SetZones.
+// Concurrency: all methods may be called by any goroutine at any time. Each query sees what one Serve has set.
 type Server struct {
 	opts    Options
-	zones   atomic.Pointer[zone.Zones]
+	sources atomic.Pointer[sources]
 	udp     []*udpReader
 	tcp     *tcpListener
+	rest    *recursion
 	running sync.WaitGroup
 	close   sync.Once
 	failed  error // of close
@@ -62,7 +68,8 @@ type Server struct {
 // Open binds the sockets and starts to answer. Close ends it.
 func Open(opts Options) (*Server, error) {
 	opts.defaults()
-	s := &Server{opts: opts}
+	s := &Server{opts: opts, rest: newRecursion(opts.MaxForwards)}
+	s.Serve(nil, nil)
 	// With port 0 UDP picks a port that may be taken for TCP.
 	attempts := 1
 	if opts.Listen.Port() == 0 {
@@ -112,15 +119,24 @@ func (s *Server) Addr() netip.AddrPort {
 	return netip.AddrPortFrom(s.opts.Listen.Addr(), s.udp[0].port())
 }
 
-// SetZones replaces the zones.
-func (s *Server) SetZones(z *zone.Zones) { s.zones.Store(z) }
+// sources is what answers come from.
+type sources struct {
+	zones   *zone.Zones        // nil: not loaded yet
+	forward *forward.Forwarder // nil: other names are refused
+}
+
+// Serve replaces what answers come from: the zones, and whom else to ask, if anyone.
+func (s *Server) Serve(z *zone.Zones, f *forward.Forwarder) { s.sources.Store(&sources{z, f}) }
 
 // Close stops the server: no query is taken any more, and replies under way are finished within a grace of 2 s. It may be
 // called twice.
 func (s *Server) Close() error {
 	s.close.Do(func() {
 		s.failed = s.closeSockets()
+		impatient := time.AfterFunc(closeGrace, s.rest.cancel)
 		s.tcp.drain(closeGrace)
+		impatient.Stop()
+		s.rest.close()
 		s.running.Wait()
 	})
 	return s.failed

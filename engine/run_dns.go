@@ -26,12 +26,13 @@ type nameServers struct {
 	started bool // and not closed
 	open    map[netip.Addr]*nameServer
 	closed  dns.Counters // of servers that are closed
+	forwarding
 	// notify tells secondaries of changes. It sends from an address of the machine's: what comes to a dns.address is for the workers.
 	notify *dns.Notifier
 }
 
 func newNameServers(log *slog.Logger) *nameServers {
-	return &nameServers{log: log, open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
+	return &nameServers{log: log, forwarding: forwarding{log: log}, open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
 }
 
 // nameServer is a server on one address.
@@ -67,11 +68,12 @@ func (s *nameServers) republish(snap *control.Snapshot) {
 
 // follow serves what a snapshot says, where it says. The caller holds mu.
 func (s *nameServers) follow(snap *control.Snapshot) error {
-	var errs []error
 	var want []netip.Addr
 	if snap.Names != nil {
 		want = snap.Names.Addrs
 	}
+	before := s.forwarder
+	errs := []error{s.renew(snap)}
 	for addr, n := range s.open {
 		if !slices.Contains(want, addr) {
 			delete(s.open, addr)
@@ -87,7 +89,10 @@ func (s *nameServers) follow(snap *control.Snapshot) error {
 			}
 			s.open[addr] = n
 		}
-		s.open[addr].server.SetZones(snap.Names.Zones)
+		s.open[addr].server.Serve(snap.Names.Zones, s.forwarder)
+	}
+	if before != s.forwarder {
+		s.retire(before)
 	}
 	if snap.Names != nil {
 		s.notify.Announce(snap.Names.Zones)
@@ -118,6 +123,8 @@ func (s *nameServers) close() error {
 		delete(s.open, addr)
 		errs = append(errs, s.end(n))
 	}
+	s.retire(s.forwarder)
+	s.forwarder = nil
 	return errors.Join(errs...)
 }
 

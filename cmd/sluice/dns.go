@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/dns"
+	"sluice/dns/forward"
 	"sluice/dns/zone"
 )
 
@@ -23,9 +24,10 @@ func newDNS() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dns -c FILE|DIR --listen ADDR:PORT",
 		Short: "Run only the DNS server, on ordinary UDP and TCP sockets",
-		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. It forwards nothing: other names are REFUSED. Ports\n" +
-			"below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that 'sluice run' has allocated are read from\n" +
-			"gateway.state_file. SIGHUP reads the topology again; with a fault in it, the one from before stays in use.",
+		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. Other names are REFUSED, but for those that\n" +
+			"dns.forward and dns.stub name servers for. Ports below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that\n" +
+			"'sluice run' has allocated are read from gateway.state_file. SIGHUP reads the topology again, and the files that\n" +
+			"dns.forward names; with a fault in them, what was before stays in use.",
 		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353",
 		Args:    noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
@@ -67,57 +69,76 @@ type dnsServers struct {
 	log     *slog.Logger
 	notify  *dns.Notifier
 	servers []*dns.Server
-	zones   *zone.Zones // those in use
+	zones   *zone.Zones        // those in use
+	forward *forward.Forwarder // the one in use, nil for none
 }
 
 // run answers on each address until ctx ends, and reads the topology again at each signal.
 func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-chan os.Signal) (err error) {
-	if d.zones, err = d.load(ctx); err != nil {
+	defer func() { err = errors.Join(err, d.close()) }()
+	if err := d.load(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
 	for _, a := range addrs {
 		s, err := dns.Open(dns.Options{Listen: a, Log: d.log})
 		if err != nil {
 			return err
 		}
 		d.servers = append(d.servers, s)
-		s.SetZones(d.zones)
+		s.Serve(d.zones, d.forward)
 		d.log.Info("answering", "address", s.Addr())
 	}
-	d.notify.Announce(d.zones)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			zones, err := d.load(ctx)
-			if err != nil {
+			if err := d.load(ctx); err != nil {
 				d.log.Error("the topology has faults: the one from before stays in use", "error", err)
 				continue
 			}
-			d.zones = zones
-			for _, s := range d.servers {
-				s.SetZones(zones)
-			}
-			d.notify.Announce(zones)
-			d.log.Info("topology read again", "serial", zones.Serial())
+			d.log.Info("topology read again", "serial", d.zones.Serial())
 		}
 	}
 }
 
-// load compiles the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
+// load puts in use the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
 // nothing is accepted, and so nothing written.
-func (d *dnsServers) load(ctx context.Context) (*zone.Zones, error) {
+func (d *dnsServers) load(ctx context.Context) error {
 	t, err := d.source.Load(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	zones, err := zone.Next(t, d.zones, time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("compiling the DNS zones: %w", err)
+		return fmt.Errorf("compiling the DNS zones: %w", err)
 	}
-	return zones, nil
+	before := d.forward
+	next, err := forward.Renew(before, &t.DNS, forward.Options{Log: d.log})
+	if err != nil {
+		return err
+	}
+	d.zones, d.forward = zones, next
+	for _, s := range d.servers {
+		s.Serve(zones, next)
+	}
+	d.notify.Announce(zones)
+	if before != next {
+		d.forwarding(before)
+	}
+	return nil
+}
+
+// forwarding says who is asked for other names from now on, and ends the forwarder from before.
+func (d *dnsServers) forwarding(before *forward.Forwarder) {
+	if before != nil {
+		before.Close()
+	}
+	if d.forward != nil {
+		d.log.Info("forwarding", "servers", d.forward)
+	} else {
+		d.log.Info("forwarding ends")
+	}
 }
 
 func (d *dnsServers) close() error {
@@ -125,6 +146,9 @@ func (d *dnsServers) close() error {
 	var errs []error
 	for _, s := range d.servers {
 		errs = append(errs, s.Close())
+	}
+	if d.forward != nil {
+		d.forward.Close()
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ func (r *resolver) dnsNames() {
 		}
 	}
 	out.IgnoreEmpty, out.NoEndpoints, out.PodNames = in.IgnoreEmptyServices, in.NoEndpoints, in.EndpointPodNames
-	out.Zonal, out.Compat = in.Zonal, in.CoreDNSCompat
+	out.Zonal, out.Compat, out.Autopath = in.Zonal, in.CoreDNSCompat, in.Autopath
 	if in.Zonal && in.NoEndpoints {
 		r.fault("dns.zonal", "names of the endpoints of a zone cannot be had with dns.no_endpoints = true")
 	}
