@@ -4,12 +4,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/dns"
+	"sluice/dns/forward"
 )
 
-// DNS is what was counted of queries: by workers in the frames that they came in, and by the sockets behind them.
+// DNS is what was counted of queries: by workers in the frames that they came in, by the sockets behind them, and on the way to other
+// servers.
 type DNS struct {
 	Ring    dns.ProtocolCounters
 	Sockets dns.Counters
+	Forward forward.Counters
 }
 
 // dnsMetrics are the descriptions of the metrics of DNS. Two have CoreDNS' names and mean the same, without the labels that Sluice does
