@@ -29,8 +29,9 @@ func (c *ProtocolCounters) Queries() (n uint64) {
 
 // Counters are the counters of a Server.
 type Counters struct {
-	UDP, TCP ProtocolCounters
-	Shed     uint64 // queries that other servers were to be asked for, and that too many others had to wait behind
+	UDP, TCP, TLS ProtocolCounters
+
+	Shed uint64 // queries that other servers were to be asked for, and that too many others had to wait behind
 }
 
 // Counters returns the counters as they are now.
@@ -38,7 +39,13 @@ func (s *Server) Counters() (c Counters) {
 	for _, r := range s.udp {
 		r.counters.addTo(&c.UDP)
 	}
-	s.tcp.counters.addTo(&c.TCP)
+	for _, l := range s.tcp {
+		if l.tls == nil {
+			l.counters.addTo(&c.TCP)
+		} else {
+			l.counters.addTo(&c.TLS)
+		}
+	}
 	c.Shed = s.rest.shed.Load()
 	return c
 }
@@ -47,6 +54,7 @@ func (s *Server) Counters() (c Counters) {
 func (c *Counters) Add(o Counters) {
 	c.UDP.Add(&o.UDP)
 	c.TCP.Add(&o.TCP)
+	c.TLS.Add(&o.TLS)
 	c.Shed += o.Shed
 }
 

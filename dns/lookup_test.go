@@ -1,8 +1,8 @@
 package dns_test
 
 import (
-	"net/netip"
 	"encoding/json"
+	"net/netip"
 	"testing"
 
 	"sluice/dns"

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,8 @@ import (
 // Options of a Server. The zero value of a field has a default, but for Listen.
 type Options struct {
 	Listen         netip.AddrPort // address of both UDP and TCP; port 0 takes one that is free for both
+	ListenTLS      netip.AddrPort // address of DNS over TLS (RFC 7858); invalid: it is not served
+	Certificate    *Certificate   // for that
 	FreeBind       bool           // the address need not be an interface's: a route gives it to this machine
 	Sockets        int            // UDP sockets, each with its reader; default: one for each core
 	MaxConnections int            // TCP connections at once; default 1024
@@ -58,7 +61,7 @@ type Server struct {
 	opts    Options
 	sources atomic.Pointer[sources]
 	udp     []*udpReader
-	tcp     *tcpListener
+	tcp     []*tcpListener // plain, then perhaps over TLS
 	rest    *recursion
 	running sync.WaitGroup
 	close   sync.Once
@@ -87,7 +90,9 @@ func Open(opts Options) (*Server, error) {
 	for _, r := range s.udp {
 		s.running.Go(r.run)
 	}
-	s.running.Go(s.tcp.run)
+	for _, l := range s.tcp {
+		s.running.Go(l.run)
+	}
 	return s, nil
 }
 
@@ -108,9 +113,22 @@ func (s *Server) bind() (err error) {
 		s.udp = append(s.udp, r)
 		at = netip.AddrPortFrom(at.Addr(), r.port())
 	}
-	if s.tcp, err = openTCP(s, at); err != nil {
+	if err := s.listen(at, nil); err != nil {
+		return err
+	}
+	if s.opts.ListenTLS.IsValid() {
+		return s.listen(s.opts.ListenTLS, s.opts.Certificate.config())
+	}
+	return nil
+}
+
+// listen opens a socket for connections.
+func (s *Server) listen(at netip.AddrPort, secure *tls.Config) error {
+	l, err := openTCP(s, at, secure)
+	if err != nil {
 		return fmt.Errorf("listening on tcp %v: %w", at, err)
 	}
+	s.tcp = append(s.tcp, l)
 	return nil
 }
 
@@ -125,6 +143,14 @@ type sources struct {
 	forward *forward.Forwarder // nil: other names are refused
 }
 
+// AddrTLS returns the address of DNS over TLS, if that is served.
+func (s *Server) AddrTLS() netip.AddrPort {
+	if len(s.tcp) < 2 {
+		return netip.AddrPort{}
+	}
+	return s.tcp[1].listener.Addr().(*net.TCPAddr).AddrPort()
+}
+
 // Serve replaces what answers come from: the zones, and whom else to ask, if anyone.
 func (s *Server) Serve(z *zone.Zones, f *forward.Forwarder) { s.sources.Store(&sources{z, f}) }
 
@@ -134,7 +160,11 @@ func (s *Server) Close() error {
 	s.close.Do(func() {
 		s.failed = s.closeSockets()
 		impatient := time.AfterFunc(closeGrace, s.rest.cancel)
-		s.tcp.drain(closeGrace)
+		var drained sync.WaitGroup
+		for _, l := range s.tcp {
+			drained.Go(func() { l.drain(closeGrace) })
+		}
+		drained.Wait()
 		impatient.Stop()
 		s.rest.close()
 		s.running.Wait()
@@ -147,8 +177,8 @@ func (s *Server) closeSockets() error {
 	for _, r := range s.udp {
 		errs = append(errs, r.conn.Close())
 	}
-	if s.tcp != nil {
-		errs = append(errs, s.tcp.listener.Close())
+	for _, l := range s.tcp {
+		errs = append(errs, l.listener.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package dns
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -22,11 +23,12 @@ import (
 type tcpListener struct {
 	server   *Server
 	listener *net.TCPListener
-	replies  sync.Pool // of *[TCPLimit]byte: one is in use only while a reply is made, so that idle connections are cheap
+	tls      *tls.Config // nil: plain
+	replies  sync.Pool   // of *[TCPLimit]byte: one is in use only while a reply is made, so that idle connections are cheap
 	counters tally
 
 	mu       sync.Mutex
-	open     map[*net.TCPConn]struct{}
+	open     map[net.Conn]struct{}
 	draining bool
 	done     sync.WaitGroup
 }
@@ -34,28 +36,28 @@ type tcpListener struct {
 // stream is one connection. Replies may be written by any goroutine, those that took longer behind those of later queries (RFC 7766
 // section 6.2.1.1).
 type stream struct {
-	*net.TCPConn
+	net.Conn
 	in      *bufio.Reader
 	mu      sync.Mutex // for out
 	out     *bufio.Writer
 	waiting sync.WaitGroup // for replies that are still to be written
 }
 
-func openTCP(s *Server, at netip.AddrPort) (*tcpListener, error) {
+func openTCP(s *Server, at netip.AddrPort, secure *tls.Config) (*tcpListener, error) {
 	config := listenConfig(s.opts.freeBind)
 	l, err := config.Listen(context.Background(), network("tcp", at), at.String())
 	if err != nil {
 		return nil, err
 	}
 	listener := l.(*net.TCPListener) // what Listen returns for TCP
-	return &tcpListener{server: s, listener: listener, open: map[*net.TCPConn]struct{}{},
+	return &tcpListener{server: s, listener: listener, tls: secure, open: map[net.Conn]struct{}{},
 		replies: sync.Pool{New: func() any { return new([TCPLimit]byte) }}}, nil
 }
 
 // run accepts connections until the listener is closed.
 func (l *tcpListener) run() {
 	for {
-		conn, err := l.listener.AcceptTCP()
+		conn, err := l.accept()
 		switch {
 		case err == nil && l.enter(conn):
 			go l.serve(conn)
@@ -68,8 +70,17 @@ func (l *tcpListener) run() {
 	}
 }
 
+// accept takes a connection. A handshake comes with the first query, in the time that it has.
+func (l *tcpListener) accept() (net.Conn, error) {
+	conn, err := l.listener.AcceptTCP()
+	if err != nil || l.tls == nil {
+		return conn, err
+	}
+	return tls.Server(conn, l.tls), nil
+}
+
 // enter takes a connection into the set of open ones, if it may stay.
-func (l *tcpListener) enter(conn *net.TCPConn) bool {
+func (l *tcpListener) enter(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.draining || len(l.open) >= l.server.opts.MaxConnections {
@@ -81,7 +92,7 @@ func (l *tcpListener) enter(conn *net.TCPConn) bool {
 }
 
 // end closes a connection. Nothing depends on whether the peer still gets to know of it.
-func (l *tcpListener) end(conn *net.TCPConn) {
+func (l *tcpListener) end(conn net.Conn) {
 	l.mu.Lock()
 	delete(l.open, conn)
 	l.mu.Unlock()
@@ -92,10 +103,10 @@ func (l *tcpListener) end(conn *net.TCPConn) {
 
 // serve answers the queries of a connection. A client may send many without waiting: replies are gathered as long as the next query is
 // there already.
-func (l *tcpListener) serve(conn *net.TCPConn) {
+func (l *tcpListener) serve(conn net.Conn) {
 	defer l.done.Done()
 	defer l.end(conn)
-	s := &stream{TCPConn: conn, in: bufio.NewReaderSize(conn, maxQuery+2), out: bufio.NewWriterSize(deadlineWriter{conn, l.server.opts.WriteTimeout}, 4096)}
+	s := &stream{Conn: conn, in: bufio.NewReaderSize(conn, maxQuery+2), out: bufio.NewWriterSize(deadlineWriter{conn, l.server.opts.WriteTimeout}, 4096)}
 	defer s.waiting.Wait()
 	for l.wait(conn) {
 		query, err := readQuery(s.in)
@@ -119,7 +130,7 @@ func (l *tcpListener) serve(conn *net.TCPConn) {
 
 // wait gives the next query its time to arrive, and is false if no more are taken. The lock orders it with drain, whose deadline would
 // be overwritten otherwise.
-func (l *tcpListener) wait(conn *net.TCPConn) bool {
+func (l *tcpListener) wait(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.draining && conn.SetReadDeadline(time.Now().Add(l.server.opts.IdleTimeout)) == nil
@@ -163,7 +174,7 @@ func (l *tcpListener) failed(err error) {
 func (l *tcpListener) answer(query []byte, s *stream) bool {
 	buf := l.replies.Get().(*[TCPLimit]byte)
 	defer l.replies.Put(buf)
-	from, client := l.server.sources.Load(), Client{Addr: clientOf(s.TCPConn), Limit: TCPLimit}
+	from, client := l.server.sources.Load(), Client{Addr: clientOf(s), Limit: TCPLimit}
 	n, rcode, lacks := respond(from.zones, query, buf[:], client)
 	if rcode == wire.Refused && lacks == nothing { // as whole zones are to the responder
 		if done, ok := l.transfer(from.zones, query, s, buf[:]); done {
@@ -189,7 +200,7 @@ func (l *tcpListener) answer(query []byte, s *stream) bool {
 func (l *tcpListener) transfer(z *zone.Zones, query []byte, s *stream, scratch []byte) (done, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	done, rcode, err := transfer(z, query, clientOf(s.TCPConn), s.out, scratch)
+	done, rcode, err := transfer(z, query, clientOf(s), s.out, scratch)
 	if done {
 		l.counters.transferred(rcode)
 	}
@@ -221,7 +232,7 @@ func (s *stream) flush() error {
 }
 
 // clientOf returns the address of the peer.
-func clientOf(conn *net.TCPConn) netip.Addr {
+func clientOf(conn net.Conn) netip.Addr {
 	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
@@ -251,7 +262,7 @@ func (l *tcpListener) drain(grace time.Duration) {
 
 // deadlineWriter gives each write a time to finish.
 type deadlineWriter struct {
-	conn    *net.TCPConn
+	conn    net.Conn
 	timeout time.Duration
 }
 

@@ -20,7 +20,7 @@ import (
 
 func newDNS() *cobra.Command {
 	var path string
-	var listen []string
+	var listen, listenTLS []string
 	cmd := &cobra.Command{
 		Use:   "dns -c FILE|DIR --listen ADDR:PORT",
 		Short: "Run only the DNS server, on ordinary UDP and TCP sockets",
@@ -31,9 +31,16 @@ func newDNS() *cobra.Command {
 		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353",
 		Args:    noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
-			addrs, err := parseListen(listen)
+			addrs, err := parseListen("--listen", listen)
 			if err != nil {
 				return err
+			}
+			secure, err := parseListen("--tls-listen", listenTLS)
+			if err != nil {
+				return err
+			}
+			if len(secure) > len(addrs) {
+				return usagef("--tls-listen: %d addresses, and --listen has %d", len(secure), len(addrs))
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
@@ -41,22 +48,23 @@ func newDNS() *cobra.Command {
 			defer signal.Stop(reload)
 			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log,
 				notify: dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log})}
-			return d.run(cmd.Context(), addrs, reload)
+			return d.run(cmd.Context(), addrs, secure, reload)
 		}),
 	}
 	configFlag(cmd, &path)
 	cmd.Flags().StringArrayVar(&listen, "listen", nil, "address and port to answer on, such as 198.18.0.10:53; may be given several times")
+	cmd.Flags().StringArrayVar(&listenTLS, "tls-listen", nil, "the same for DNS over TLS, by the certificate of dns.tls_certificate, such as 198.18.0.10:853")
 	if err := cmd.MarkFlagRequired("listen"); err != nil {
 		panic(err) // the flag was defined one line above
 	}
 	return cmd
 }
 
-func parseListen(listen []string) (addrs []netip.AddrPort, err error) {
+func parseListen(flag string, listen []string) (addrs []netip.AddrPort, err error) {
 	for _, l := range listen {
 		a, err := netip.ParseAddrPort(l)
 		if err != nil {
-			return nil, usagef("--listen %q: must be an address and a port such as 198.18.0.10:53 or [2001:db8::10]:53", l)
+			return nil, usagef("%s %q: must be an address and a port such as 198.18.0.10:53 or [2001:db8::10]:53", flag, l)
 		}
 		addrs = append(addrs, a)
 	}
@@ -69,24 +77,28 @@ type dnsServers struct {
 	log     *slog.Logger
 	notify  *dns.Notifier
 	servers []*dns.Server
+	secure  *dns.Certificate   // of DNS over TLS, nil without it
 	zones   *zone.Zones        // those in use
 	forward *forward.Forwarder // the one in use, nil for none
 }
 
 // run answers on each address until ctx ends, and reads the topology again at each signal.
-func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-chan os.Signal) (err error) {
+func (d *dnsServers) run(ctx context.Context, addrs, secure []netip.AddrPort, reload <-chan os.Signal) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
+	if len(secure) > 0 {
+		d.secure = &dns.Certificate{Log: d.log}
+	}
 	if err := d.load(ctx); err != nil {
 		return err
 	}
-	for _, a := range addrs {
-		s, err := dns.Open(dns.Options{Listen: a, Log: d.log})
-		if err != nil {
+	for i, a := range addrs {
+		o := dns.Options{Listen: a, Certificate: d.secure, Log: d.log}
+		if i < len(secure) {
+			o.ListenTLS = secure[i]
+		}
+		if err := d.open(o); err != nil {
 			return err
 		}
-		d.servers = append(d.servers, s)
-		s.Serve(d.zones, d.forward)
-		d.log.Info("answering", "address", s.Addr())
 	}
 	for {
 		select {
@@ -102,6 +114,21 @@ func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-c
 	}
 }
 
+// open starts a server.
+func (d *dnsServers) open(o dns.Options) error {
+	s, err := dns.Open(o)
+	if err != nil {
+		return err
+	}
+	d.servers = append(d.servers, s)
+	s.Serve(d.zones, d.forward)
+	d.log.Info("answering", "address", s.Addr())
+	if o.ListenTLS.IsValid() {
+		d.log.Info("answering over TLS", "address", s.AddrTLS())
+	}
+	return nil
+}
+
 // load puts in use the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
 // nothing is accepted, and so nothing written.
 func (d *dnsServers) load(ctx context.Context) error {
@@ -112,6 +139,14 @@ func (d *dnsServers) load(ctx context.Context) error {
 	zones, err := zone.Next(t, d.zones, time.Now())
 	if err != nil {
 		return fmt.Errorf("compiling the DNS zones: %w", err)
+	}
+	if d.secure != nil {
+		if t.DNS.TLSCertificate == "" {
+			return fmt.Errorf("--tls-listen: the topology names no certificate: set dns.tls_certificate and dns.tls_key")
+		}
+		if err := d.secure.Use(t.DNS.TLSCertificate, t.DNS.TLSKey); err != nil {
+			return err
+		}
 	}
 	before := d.forward
 	next, err := forward.Renew(before, &t.DNS, forward.Options{Log: d.log})

@@ -92,6 +92,9 @@ type DNSInput struct {
 	Stub    map[string][]string `key:"stub"`    // the same by domain
 
 	Autopath bool `key:"autopath"`
+
+	TLSCertificate string `key:"tls_certificate"` // path
+	TLSKey         string `key:"tls_key"`         // path
 }
 
 // NodeInput is a [[node]].

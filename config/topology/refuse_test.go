@@ -71,6 +71,9 @@ func TestRefused(t *testing.T) {
 				"lab.example": server, "lab.example.": server, ".": server}
 		}, []string{`dns.stub..: "." is not a domain`, "dns.stub.Out.example.: answered from this topology", `dns.stub.a b: "a b" is not a domain`,
 			"dns.stub.corp.example: no server", `dns.stub.lab.example.: "lab.example" is there twice`, "dns.stub.x.cluster.local: answered from this topology"}},
+		{"certificate without key", func(in *Input) { in.DNS.TLSCertificate = "/a.pem" }, []string{"dns.tls_key: missing"}},
+		{"key without certificate", func(in *Input) { in.DNS.TLSKey = "/a.pem" }, []string{"dns.tls_certificate: missing"}},
+		{"certificate and key", func(in *Input) { in.DNS.TLSCertificate, in.DNS.TLSKey = "/a.pem", "/b.pem" }, nil},
 		{"long answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 256) }, []string{"dns.chaos: 256 bytes"}},
 		{"longest answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 255) }, nil},
 		{"metrics port", func(in *Input) { in.Gateway.Metrics = "127.0.0.1:65536" }, []string{"gateway.metrics: not an address to listen on"}},

@@ -134,6 +134,8 @@ type DNS struct {
 	Forward      []Upstream     // who is asked for names of no zone; none: they are refused
 	Stubs        []Stub         // who is asked for those of some domains, sorted by domain
 	Autopath     bool           // the search paths of pods are followed for them
+
+	TLSCertificate, TLSKey string // paths of PEM files, both or none: DNS over TLS
 }
 
 // Forwards reports whether names of no zone can be had at all.
