@@ -6,26 +6,31 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	mdns "github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
 	"sluice/dns"
+	"sluice/dns/explain"
 	"sluice/dns/zone"
 )
 
 func newDig() *cobra.Command {
 	var path, statePath string
-	var asJSON bool
+	var asJSON, why bool
 	cmd := &cobra.Command{
 		Use:   "dig -c FILE|DIR NAME [TYPE]",
 		Short: "Print the answer of the compiled zones, offline",
 		Long: "Dig prints what a DNS client of 'sluice dns' would get for NAME, which is written in full (no search path is applied),\n" +
-			"and TYPE, which is A when not given. NXDOMAIN and REFUSED are answers too: the exit code is 0.",
+			"and TYPE, which is A when not given. NXDOMAIN and REFUSED are answers too: the exit code is 0.\n\n" +
+			"With --explain it says how the name was read, label by label from the right, which objects of the topology the records\n" +
+			"come from, or which label does not exist and what is near it.",
 		Example: "  sluice dig -c web.toml web.shop.svc.cluster.local\n" +
 			"  sluice dig -c web.toml _http._tcp.web.shop.svc.cluster.local SRV\n" +
-			"  sluice dig -c web.toml 10.0.19.198.in-addr.arpa PTR",
+			"  sluice dig -c web.toml 10.0.19.198.in-addr.arpa PTR\n" +
+			"  sluice dig -c web.toml wbe.shop.svc.cluster.local --explain",
 		Args: question,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
 			qtype := "A"
@@ -47,16 +52,45 @@ func newDig() *cobra.Command {
 			if err != nil {
 				return usagef("%v", err)
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+			out := digOutput{Result: result}
+			if why {
+				e, err := explain.New(t, zones).Explain(args[0], qtype, result)
+				if err != nil {
+					return err
+				}
+				out.Explain = e.Steps
 			}
-			return printAnswer(cmd.OutOrStdout(), result)
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+			}
+			return out.print(cmd.OutOrStdout())
 		}),
 	}
 	configFlag(cmd, &path)
 	stateFlag(cmd, &statePath)
 	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&why, "explain", false, "say which objects the answer comes from, or why there is none")
 	return cmd
+}
+
+// digOutput is what dig prints.
+type digOutput struct {
+	*dns.Result
+	Explain []explain.Step `json:"explain,omitempty"` // not empty when it was asked for
+}
+
+func (o *digOutput) print(w io.Writer) error {
+	if err := printAnswer(w, o.Result); err != nil || o.Explain == nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "\n;; EXPLANATION"); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range o.Explain {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Stage, s.Result, s.Why)
+	}
+	return t.Flush()
 }
 
 // question accepts a name and perhaps a type.
