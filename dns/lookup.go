@@ -28,7 +28,7 @@ func Lookup(z *zone.Zones, name, qtype string) (*Result, error) {
 	}
 	out := make([]byte, TCPLimit)
 	var reply mdns.Msg
-	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, TCPLimit)]); err != nil {
+	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, Client{Limit: TCPLimit})]); err != nil {
 		return nil, fmt.Errorf("reading the reply to %s %s: %w", name, qtype, err)
 	}
 	return &Result{RCode: RCodeName(reply.Rcode), AA: reply.Authoritative, TC: reply.Truncated,

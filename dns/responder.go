@@ -8,7 +8,7 @@ import (
 	"sluice/dns/zone"
 )
 
-// The limits to give to Responder.Answer.
+// The limits of Client.
 const (
 	// UDPLimit is the longest reply sent by UDP: one that no path between here and the client has to fragment
 	// (DNS flag day 2020).
@@ -23,11 +23,17 @@ const (
 // them. It is safe for any number of goroutines, and does not allocate.
 type Responder struct{}
 
-// Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply has at most limit
-// bytes, UDPLimit or TCPLimit, and never more than out has room for or than the client takes. Without zones, because they are not
-// loaded yet, it is a server failure: nothing may be said not to exist. query and out must not overlap.
-func (Responder) Answer(z *zone.Zones, query, out []byte, limit int) int {
-	n, _ := respond(z, query, out, limit)
+// Client is who asks, and what the way back takes.
+type Client struct {
+	Addr  netip.Addr // invalid: not known, and nothing depends on it then
+	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit by TCP
+}
+
+// Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply never has more bytes than out
+// has room for or than the client takes. Without zones, because they are not loaded yet, it is a server failure: nothing may be said
+// not to exist. query and out must not overlap.
+func (Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
+	n, _ := respond(z, query, out, c)
 	return n
 }
 
@@ -42,10 +48,10 @@ type reply struct {
 }
 
 // respond is Answer, and says the response code too.
-func respond(z *zone.Zones, query, out []byte, limit int) (n, rcode int) {
+func respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
 	var r reply
 	status := wire.Peek(query, &r.q)
-	r.out, r.limit = out, min(len(out), replyLimit(&r.q, limit))
+	r.out, r.limit = out, min(len(out), replyLimit(&r.q, c.Limit))
 	if status == wire.Ignore || r.limit < wire.HeaderLen {
 		return 0, 0
 	}

@@ -152,7 +152,7 @@ func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn)
 	buf := l.replies.Get().(*[TCPLimit + 2]byte)
 	defer l.replies.Put(buf)
 	zones := l.server.zones.Load()
-	n, rcode := respond(zones, query, buf[2:], TCPLimit)
+	n, rcode := respond(zones, query, buf[2:], Client{Addr: clientOf(conn), Limit: TCPLimit})
 	if rcode == wire.Refused { // as whole zones are to the responder
 		if done, rcode, err := transfer(zones, query, clientOf(conn), out, buf[2:]); done {
 			l.counters.transferred(rcode)
@@ -173,7 +173,7 @@ func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn)
 
 // clientOf returns the address of the peer.
 func clientOf(conn *net.TCPConn) netip.Addr {
-	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
 // drain lets connections finish the reply that they are at, and closes those that have not after grace.

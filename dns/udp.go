@@ -75,7 +75,7 @@ func (r *udpReader) run() {
 }
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	n, rcode := respond(r.server.zones.Load(), query, out, UDPLimit)
+	n, rcode := respond(r.server.zones.Load(), query, out, Client{Addr: client.Addr().Unmap(), Limit: UDPLimit})
 	r.counters.count(out[:n], rcode)
 	if n == 0 {
 		return

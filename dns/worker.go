@@ -11,10 +11,11 @@ type Worker struct {
 	counters tally
 }
 
-// Answer returns the reply to a query that came by UDP, of at most limit bytes, and its response code. The reply is empty when there
-// is to be none; it is good until the next call.
-func (w *Worker) Answer(z *zone.Zones, query []byte, limit int) (reply []byte, rcode int) {
-	n, rcode := respond(z, query, w.out[:], min(limit, UDPLimit))
+// Answer returns the reply to a query that came by UDP, and its response code. The reply is empty when there is to be none; it is good
+// until the next call.
+func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int) {
+	c.Limit = min(c.Limit, UDPLimit)
+	n, rcode := respond(z, query, w.out[:], c)
 	w.counters.count(w.out[:n], rcode)
 	return w.out[:n], rcode
 }

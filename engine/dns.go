@@ -27,7 +27,8 @@ func (p *Pipeline) answerDNS(f *xdp.Frame) {
 		return
 	}
 	room := packet.UDPRoom(len(f.Buf), f.Start, p.Port.Interfaces()[f.Iface].MTU, p.in)
-	reply, rcode := p.names.Answer(p.snap.Names.Zones, packet.UDPPayload(f.Bytes(), p.in), room)
+	client := dns.Client{Addr: p.in.Tuple.Src.Netip(), Limit: room}
+	reply, rcode := p.names.Answer(p.snap.Names.Zones, packet.UDPPayload(f.Bytes(), p.in), client)
 	if len(reply) == 0 {
 		p.drop(f, reason.DNSIgnored)
 		return

@@ -85,7 +85,7 @@ func TestDNSInPlace(t *testing.T) {
 				}
 				in := one(t, front)
 				want := make([]byte, dns.UDPLimit)
-				want = want[:dns.Responder{}.Answer(b.snap.Names.Zones, q, want, dns.UDPLimit)]
+				want = want[:dns.Responder{}.Answer(b.snap.Names.Zones, q, want, dns.Client{Limit: dns.UDPLimit})]
 				if got := packet.UDPPayload(front[0], &in); !bytes.Equal(got, want) || int(got[3]&15) != rcode {
 					t.Errorf("%s: %x, want %x with response code %d", name, got, want, rcode)
 				}
@@ -117,7 +117,7 @@ func TestDNSCases(t *testing.T) {
 				names := *b.snap.Names
 				names.Zones, b.snap.Names = z, &names
 				q, want := c.Message(t), make([]byte, dns.UDPLimit)
-				want = want[:dns.Responder{}.Answer(z, q, want, dns.UDPLimit)]
+				want = want[:dns.Responder{}.Answer(z, q, want, dns.Client{Limit: dns.UDPLimit})]
 				front, _ := b.run(0, frame(tuple(udp, at.from, 40000, at.to, 53), carrying(q)))
 				var got []byte
 				if len(front) > 0 {
