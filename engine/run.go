@@ -57,6 +57,7 @@ func Run(ctx context.Context, o Options) error {
 		err = cause
 	}
 	a.log.Info("stopping")
+	a.own.Ready.Stop()
 	return errors.Join(err, a.close())
 }
 

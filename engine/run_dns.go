@@ -23,7 +23,8 @@ import (
 type nameServers struct {
 	log     *slog.Logger
 	mu      sync.Mutex
-	started bool // and not closed
+	started bool         // and not closed
+	want    []netip.Addr // where to answer
 	open    map[netip.Addr]*nameServer
 	closed  dns.Counters // of servers that are closed
 	// notify tells secondaries of changes. It sends from an address of the machine's: what comes to a dns.address is for the workers.
@@ -68,17 +69,17 @@ func (s *nameServers) republish(snap *control.Snapshot) {
 // follow serves what a snapshot says, where it says. The caller holds mu.
 func (s *nameServers) follow(snap *control.Snapshot) error {
 	var errs []error
-	var want []netip.Addr
+	s.want = nil
 	if snap.Names != nil {
-		want = snap.Names.Addrs
+		s.want = snap.Names.Addrs
 	}
 	for addr, n := range s.open {
-		if !slices.Contains(want, addr) {
+		if !slices.Contains(s.want, addr) {
 			delete(s.open, addr)
 			errs = append(errs, s.end(n))
 		}
 	}
-	for _, addr := range want {
+	for _, addr := range s.want {
 		if s.open[addr] == nil {
 			n, err := s.start(addr)
 			if err != nil {
@@ -105,6 +106,18 @@ func (s *nameServers) start(addr netip.Addr) (n *nameServer, err error) {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
+}
+
+// missing names the addresses that sockets should answer at and do not.
+func (s *nameServers) missing() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, addr := range s.want {
+		if s.open[addr] == nil {
+			names = append(names, fmt.Sprintf("dns %v", addr))
+		}
+	}
+	return names
 }
 
 // close ends all servers.

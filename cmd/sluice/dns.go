@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,35 +16,48 @@ import (
 
 	"sluice/dns"
 	"sluice/dns/zone"
+	"sluice/engine/healthz"
 )
 
 func newDNS() *cobra.Command {
-	var path string
+	var path, health string
 	var listen []string
 	cmd := &cobra.Command{
 		Use:   "dns -c FILE|DIR --listen ADDR:PORT",
 		Short: "Run only the DNS server, on ordinary UDP and TCP sockets",
 		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. It forwards nothing: other names are REFUSED. Ports\n" +
 			"below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that 'sluice run' has allocated are read from\n" +
-			"gateway.state_file. SIGHUP reads the topology again; with a fault in it, the one from before stays in use.",
-		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353",
-		Args:    noArgs,
+			"gateway.state_file. SIGHUP reads the topology again; with a fault in it, the one from before stays in use.\n\n" +
+			"--health serves /health, /ready and /metrics over HTTP.",
+		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353\n" +
+			"  sluice dns -c web.toml --listen 198.18.0.10:53 --health 198.18.0.10:8181",
+		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			addrs, err := parseListen(listen)
 			if err != nil {
 				return err
 			}
+			if _, err := netip.ParseAddrPort(health); err != nil && health != "" {
+				return usagef("--health %q: must be an address and a port such as 127.0.0.1:8181 or [2001:db8::10]:8181", health)
+			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
-			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log,
-				notify: dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log})}
-			return d.run(cmd.Context(), addrs, reload)
+			d := newDNSServers(&fileSource{path: path, log: log}, addrs, log)
+			if health == "" {
+				return d.run(cmd.Context(), reload)
+			}
+			stop, err := d.serveStatus(health)
+			if err != nil {
+				return err
+			}
+			return errors.Join(d.run(cmd.Context(), reload), stop())
 		}),
 	}
 	configFlag(cmd, &path)
 	cmd.Flags().StringArrayVar(&listen, "listen", nil, "address and port to answer on, such as 198.18.0.10:53; may be given several times")
+	cmd.Flags().StringVar(&health, "health", "", "address and port to serve /health, /ready and /metrics on (default none)")
 	if err := cmd.MarkFlagRequired("listen"); err != nil {
 		panic(err) // the flag was defined one line above
 	}
@@ -63,47 +77,90 @@ func parseListen(listen []string) (addrs []netip.AddrPort, err error) {
 
 // dnsServers are servers that answer by one topology.
 type dnsServers struct {
-	source  *fileSource
-	log     *slog.Logger
-	notify  *dns.Notifier
+	source *fileSource
+	addrs  []netip.AddrPort // to answer at
+	log    *slog.Logger
+	notify *dns.Notifier
+	ready  healthz.Readiness
+
+	mu      sync.Mutex // guards what follows, which dns_status.go reads
 	servers []*dns.Server
 	zones   *zone.Zones // those in use
+	reloads struct{ done, refused uint64 }
+}
+
+func newDNSServers(source *fileSource, addrs []netip.AddrPort, log *slog.Logger) *dnsServers {
+	d := &dnsServers{source: source, addrs: addrs, log: log,
+		notify: dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log})}
+	d.ready.Require(d.missing)
+	return d
 }
 
 // run answers on each address until ctx ends, and reads the topology again at each signal.
-func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-chan os.Signal) (err error) {
-	if d.zones, err = d.load(ctx); err != nil {
+func (d *dnsServers) run(ctx context.Context, reload <-chan os.Signal) (err error) {
+	zones, err := d.load(ctx)
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	for _, a := range addrs {
-		s, err := dns.Open(dns.Options{Listen: a, Log: d.log})
-		if err != nil {
+	d.use(zones)
+	for _, a := range d.addrs {
+		if err := d.open(a); err != nil {
 			return err
 		}
-		d.servers = append(d.servers, s)
-		s.SetZones(d.zones)
-		d.log.Info("answering", "address", s.Addr())
 	}
-	d.notify.Announce(d.zones)
+	d.notify.Announce(zones)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			zones, err := d.load(ctx)
-			if err != nil {
-				d.log.Error("the topology has faults: the one from before stays in use", "error", err)
-				continue
-			}
-			d.zones = zones
-			for _, s := range d.servers {
-				s.SetZones(zones)
-			}
-			d.notify.Announce(zones)
-			d.log.Info("topology read again", "serial", zones.Serial())
+			d.reload(ctx)
 		}
 	}
+}
+
+// open starts to answer on an address.
+func (d *dnsServers) open(a netip.AddrPort) error {
+	s, err := dns.Open(dns.Options{Listen: a, Log: d.log})
+	if err != nil {
+		return err
+	}
+	s.SetZones(d.zones)
+	d.mu.Lock()
+	d.servers = append(d.servers, s)
+	d.mu.Unlock()
+	d.log.Info("answering", "address", s.Addr())
+	return nil
+}
+
+// use has all servers answer by zones.
+func (d *dnsServers) use(zones *zone.Zones) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.zones = zones
+	for _, s := range d.servers {
+		s.SetZones(zones)
+	}
+}
+
+// reload reads the topology again.
+func (d *dnsServers) reload(ctx context.Context) {
+	zones, err := d.load(ctx)
+	d.mu.Lock()
+	if err != nil {
+		d.reloads.refused++
+	} else {
+		d.reloads.done++
+	}
+	d.mu.Unlock()
+	if err != nil {
+		d.log.Error("the topology has faults: the one from before stays in use", "error", err)
+		return
+	}
+	d.use(zones)
+	d.notify.Announce(zones)
+	d.log.Info("topology read again", "serial", zones.Serial())
 }
 
 // load compiles the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
@@ -121,6 +178,7 @@ func (d *dnsServers) load(ctx context.Context) (*zone.Zones, error) {
 }
 
 func (d *dnsServers) close() error {
+	d.ready.Stop()
 	d.notify.Close()
 	var errs []error
 	for _, s := range d.servers {

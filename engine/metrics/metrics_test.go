@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -17,6 +18,12 @@ import (
 func scrape(t *testing.T, s metrics.Sample) string {
 	t.Helper()
 	h, err := metrics.Handler(func() metrics.Sample { return s })
+	return body(t, h, err)
+}
+
+// body returns what a handler says.
+func body(t *testing.T, h http.Handler, err error) string {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +91,31 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(text, "\n"+want) {
 			t.Errorf("no %q", want)
 		}
+	}
+}
+
+// TestServer covers the metrics of a DNS server alone, and that no others are there.
+func TestServer(t *testing.T) {
+	h, err := metrics.ServerHandler(func() metrics.ServerSample {
+		return metrics.ServerSample{Sockets: sample().DNS.Sockets, Reloads: 52, Refused: 53}
+	})
+	text := body(t, h, err)
+	for _, want := range []string{
+		`coredns_dns_requests_total{proto="udp"} 64`,
+		`coredns_dns_requests_total{proto="tcp"} 66`,
+		`coredns_dns_responses_total{rcode="NOERROR"} 64`,
+		`sluice_dns_unsent_total{path="udp"} 65`,
+		`sluice_dns_replies_total{path="ring"} 0`,
+		`sluice_reloads_total 52`,
+		`sluice_reload_failures_total 53`,
+		`process_resident_memory_bytes`,
+	} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(text, "sluice_flows") {
+		t.Error("metrics of a gateway")
 	}
 }
 

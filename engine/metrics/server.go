@@ -1,0 +1,39 @@
+package metrics
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/dns"
+)
+
+// ServerSample is what a DNS server alone has counted up to now.
+type ServerSample struct {
+	Sockets dns.Counters
+	Reloads uint64 // topologies that were loaded again and are or were in use
+	Refused uint64 // reloads that changed nothing, for a fault
+}
+
+// ServerHandler serves /metrics of a DNS server alone out of sample, which is called on each scrape, by any goroutine. The metrics are
+// those of DNS and reloads that Handler has, with the same names.
+func ServerHandler(sample func() ServerSample) (http.Handler, error) {
+	return handler(&serverCollector{sample, newReloadMetrics(), newDNSMetrics()})
+}
+
+// serverCollector turns samples of a DNS server into metrics.
+type serverCollector struct {
+	sample  func() ServerSample
+	reloads reloadMetrics
+	dns     dnsMetrics
+}
+
+// Describe implements prometheus.Collector.
+func (c *serverCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *serverCollector) Collect(ch chan<- prometheus.Metric) {
+	s, counter := c.sample(), counterTo(ch)
+	c.reloads.collect(counter, s.Reloads, s.Refused)
+	c.dns.collect(counter, &DNS{Sockets: s.Sockets})
+}
