@@ -47,9 +47,25 @@ type reply struct {
 	q      wire.Question
 }
 
-// respond is Answer, and says the response code too.
-func respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
+// outcome is what is counted of a reply.
+type outcome struct {
+	rcode int
+	qtype uint16 // 0: there was no question that could be read
+	do    bool
+}
+
+// respond is Answer, and says what to count too.
+func respond(z *zone.Zones, query, out []byte, c Client) (n int, o outcome) {
 	var r reply
+	n, o.rcode = r.respond(z, query, out, c)
+	if r.counts.Question == 1 {
+		o.qtype, o.do = r.q.Type, r.q.EDNS && r.q.DO
+	}
+	return n, o
+}
+
+// respond writes the reply, and returns its length and the response code.
+func (r *reply) respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
 	status := wire.Peek(query, &r.q)
 	r.out, r.limit = out, min(len(out), replyLimit(&r.q, c.Limit))
 	if status == wire.Ignore || r.limit < wire.HeaderLen {

@@ -152,17 +152,18 @@ func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn)
 	buf := l.replies.Get().(*[TCPLimit + 2]byte)
 	defer l.replies.Put(buf)
 	zones := l.server.zones.Load()
-	n, rcode := respond(zones, query, buf[2:], Client{Addr: clientOf(conn), Limit: TCPLimit})
-	if rcode == wire.Refused { // as whole zones are to the responder
+	n, o := respond(zones, query, buf[2:], Client{Addr: clientOf(conn), Limit: TCPLimit})
+	if o.rcode == wire.Refused { // as whole zones are to the responder
 		if done, rcode, err := transfer(zones, query, clientOf(conn), out, buf[2:]); done {
-			l.counters.transferred(rcode)
+			o.rcode = rcode
+			l.counters.transferred(o)
 			if err != nil {
 				l.server.opts.Log.Warn("a transfer was not finished", "client", conn.RemoteAddr(), "error", err)
 			}
 			return err == nil
 		}
 	}
-	l.counters.count(buf[2:2+n], rcode)
+	l.counters.count(buf[2:2+n], o)
 	if n == 0 {
 		return true
 	}

@@ -75,8 +75,8 @@ func (r *udpReader) run() {
 }
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	n, rcode := respond(r.server.zones.Load(), query, out, Client{Addr: client.Addr().Unmap(), Limit: UDPLimit})
-	r.counters.count(out[:n], rcode)
+	n, o := respond(r.server.zones.Load(), query, out, Client{Addr: client.Addr().Unmap(), Limit: UDPLimit})
+	r.counters.count(out[:n], o)
 	if n == 0 {
 		return
 	}

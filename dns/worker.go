@@ -15,9 +15,9 @@ type Worker struct {
 // until the next call.
 func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int) {
 	c.Limit = min(c.Limit, UDPLimit)
-	n, rcode := respond(z, query, w.out[:], c)
-	w.counters.count(w.out[:n], rcode)
-	return w.out[:n], rcode
+	n, o := respond(z, query, w.out[:], c)
+	w.counters.count(w.out[:n], o)
+	return w.out[:n], o.rcode
 }
 
 // Counters returns what has been answered so far. It may be called from any goroutine.

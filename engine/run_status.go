@@ -48,6 +48,7 @@ func (a *appliance) classified() []xdp.ClassifyStats {
 // sample is what the metrics show.
 func (a *appliance) sample() sluicemetrics.Sample {
 	s := sluicemetrics.Sample{
+		Version:    a.version,
 		Generation: a.controller.Current().Generation,
 		Sockets:    a.socketStats(),
 		Classified: a.classified(),

@@ -53,7 +53,7 @@ func (d *dnsServers) missing() (names []string) {
 func (d *dnsServers) sample() metrics.ServerSample {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := metrics.ServerSample{Reloads: d.reloads.done, Refused: d.reloads.refused}
+	s := metrics.ServerSample{Version: version, Reloads: d.reloads.done, Refused: d.reloads.refused}
 	for _, server := range d.servers {
 		s.Sockets.Add(server.Counters())
 	}

@@ -77,7 +77,7 @@ func TestDNSStatus(t *testing.T) {
 	go func() { done <- d.run(ctx, reload) }()
 	b.wait("/ready", "OK")
 	b.ask()
-	b.wait("/metrics", "\ncoredns_dns_requests_total{proto=\"udp\"} 1\n")
+	b.wait("/metrics", "\ncoredns_dns_requests_total{proto=\"udp\",type=\"A\"} 1\n")
 	write([]byte("[gateway"))
 	reload <- unix.SIGHUP
 	b.wait("/metrics", "\nsluice_reload_failures_total 1\n")

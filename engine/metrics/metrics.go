@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"net/http"
+	"runtime"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 
 // Sample is what was counted up to now.
 type Sample struct {
+	Version    string // of the program
 	Generation uint64
 	Packets    [reason.Count]uint64 // by reason, of all workers
 	Bytes      [reason.Count]uint64
@@ -105,6 +107,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	ch <- buildInfo(s.Version)
 	gauge(c.generation, float64(s.Generation))
 	for r := range reason.Count {
 		counter(c.packets, s.Packets[r], reason.Reason(r).String())
@@ -145,13 +148,20 @@ func counterTo(ch chan<- prometheus.Metric) counterFunc {
 	}
 }
 
+// buildInfo says what runs.
+func buildInfo(version string) prometheus.Metric {
+	d := prometheus.NewDesc("sluice_build_info", "1, by the version of the program and of Go.", []string{"version", "goversion"}, nil)
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, 1, version, runtime.Version())
+}
+
 // reloadMetrics are the descriptions of what is counted of reloads.
 type reloadMetrics struct{ done, refused *prometheus.Desc }
 
 func newReloadMetrics() reloadMetrics {
 	return reloadMetrics{
-		done:    prometheus.NewDesc("sluice_reloads_total", "Reloads that were taken into use.", nil, nil),
-		refused: prometheus.NewDesc("sluice_reload_failures_total", "Reloads that were refused: the topology from before stayed in use.", nil, nil),
+		done: prometheus.NewDesc("sluice_reloads_total", "Reloads that were taken into use.", nil, nil),
+		refused: prometheus.NewDesc("sluice_reload_failures_total",
+			"Reloads that were refused: the topology from before stayed in use.", nil, nil),
 	}
 }
 

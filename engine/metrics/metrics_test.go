@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -47,6 +48,9 @@ func sample() metrics.Sample {
 	s.DNS.Ring.Replies[0], s.DNS.Ring.Replies[3], s.DNS.Ring.Truncated = 61, 62, 63
 	s.DNS.Sockets.UDP.Replies[0], s.DNS.Sockets.UDP.Unsent = 64, 65
 	s.DNS.Sockets.TCP.Replies[16], s.DNS.Sockets.TCP.Refused, s.DNS.Sockets.TCP.Transfers, s.DNS.Sockets.TCP.Ignored = 66, 67, 68, 69
+	s.DNS.Ring.Types[0], s.DNS.Ring.Types[1], s.DNS.Sockets.UDP.Types[1], s.DNS.Sockets.TCP.Types[2] = 71, 72, 73, 74
+	s.DNS.Ring.DO, s.DNS.Sockets.UDP.DO, s.DNS.Sockets.TCP.DO = 75, 76, 77
+	s.Version = "v1.2.3"
 	return s
 }
 
@@ -75,8 +79,12 @@ func TestMetrics(t *testing.T) {
 		`sluice_health_check_ports{state="open"} 4`,
 		`sluice_health_check_ports{state="missing"} 8`,
 		`sluice_health_check_port_failures_total 9`,
-		`coredns_dns_requests_total{proto="udp"} 187`,
-		`coredns_dns_requests_total{proto="tcp"} 66`,
+		`coredns_dns_requests_total{proto="udp",type="other"} 71`,
+		`coredns_dns_requests_total{proto="udp",type="A"} 145`,
+		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 74`,
+		`coredns_dns_requests_total{proto="tcp",type="IXFR"} 0`,
+		`coredns_dns_do_requests_total 228`,
+		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`coredns_dns_responses_total{rcode="NOERROR"} 125`,
 		`coredns_dns_responses_total{rcode="NXDOMAIN"} 62`,
 		`coredns_dns_responses_total{rcode="BADVERS"} 66`,
@@ -97,12 +105,14 @@ func TestMetrics(t *testing.T) {
 // TestServer covers the metrics of a DNS server alone, and that no others are there.
 func TestServer(t *testing.T) {
 	h, err := metrics.ServerHandler(func() metrics.ServerSample {
-		return metrics.ServerSample{Sockets: sample().DNS.Sockets, Reloads: 52, Refused: 53}
+		return metrics.ServerSample{Version: "v1.2.3", Sockets: sample().DNS.Sockets, Reloads: 52, Refused: 53}
 	})
 	text := body(t, h, err)
 	for _, want := range []string{
-		`coredns_dns_requests_total{proto="udp"} 64`,
-		`coredns_dns_requests_total{proto="tcp"} 66`,
+		`coredns_dns_requests_total{proto="udp",type="A"} 73`,
+		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 74`,
+		`coredns_dns_do_requests_total 153`,
+		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`coredns_dns_responses_total{rcode="NOERROR"} 64`,
 		`sluice_dns_unsent_total{path="udp"} 65`,
 		`sluice_dns_replies_total{path="ring"} 0`,

@@ -10,6 +10,7 @@ import (
 
 // ServerSample is what a DNS server alone has counted up to now.
 type ServerSample struct {
+	Version string // of the program
 	Sockets dns.Counters
 	Reloads uint64 // topologies that were loaded again and are or were in use
 	Refused uint64 // reloads that changed nothing, for a fault
@@ -34,6 +35,7 @@ func (c *serverCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Desc
 // Collect implements prometheus.Collector.
 func (c *serverCollector) Collect(ch chan<- prometheus.Metric) {
 	s, counter := c.sample(), counterTo(ch)
+	ch <- buildInfo(s.Version)
 	c.reloads.collect(counter, s.Reloads, s.Refused)
 	c.dns.collect(counter, &DNS{Sockets: s.Sockets})
 }
