@@ -66,8 +66,7 @@ func (c *ProtocolCounters) Add(o *ProtocolCounters) {
 // tally is the live form of ProtocolCounters. Each UDP reader has its own, so that cores do not fight for a cache line.
 type tally struct {
 	_         [64]byte
-	replies   [rcodes]atomic.Uint64
-	types     [Types]atomic.Uint64
+	replies   [Types][rcodes]atomic.Uint64 // one increment for both
 	do        atomic.Uint64
 	truncated atomic.Uint64
 	ignored   atomic.Uint64
@@ -91,8 +90,7 @@ func (t *tally) count(reply []byte, o outcome) {
 
 // answered takes in what every reply has.
 func (t *tally) answered(o outcome) {
-	t.replies[o.rcode].Add(1)
-	t.types[typeIndex(o.qtype)].Add(1)
+	t.replies[typeIndex(o.qtype)][o.rcode].Add(1)
 	if o.do {
 		t.do.Add(1)
 	}
@@ -107,11 +105,12 @@ func (t *tally) transferred(o outcome) {
 }
 
 func (t *tally) addTo(c *ProtocolCounters) {
-	for i := range t.replies {
-		c.Replies[i] += t.replies[i].Load()
-	}
-	for i := range t.types {
-		c.Types[i] += t.types[i].Load()
+	for typ := range t.replies {
+		for rcode := range t.replies[typ] {
+			n := t.replies[typ][rcode].Load()
+			c.Replies[rcode] += n
+			c.Types[typ] += n
+		}
 	}
 	c.DO += t.do.Load()
 	c.Truncated += t.truncated.Load()

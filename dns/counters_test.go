@@ -52,3 +52,19 @@ func TestOutcome(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
+
+// TestTransferred counts a transfer as one reply of its type, and one that is refused as no transfer.
+func TestTransferred(t *testing.T) {
+	var live tally
+	live.transferred(outcome{rcode: wire.NoError, qtype: mdns.TypeAXFR})
+	live.transferred(outcome{rcode: wire.NotAuth, qtype: mdns.TypeIXFR, do: true})
+	var got ProtocolCounters
+	live.addTo(&got)
+	got.Add(&got)
+	want := ProtocolCounters{DO: 2, Transfers: 2}
+	want.Replies[wire.NoError], want.Replies[wire.NotAuth] = 2, 2
+	want.Types[typeIndex(mdns.TypeAXFR)], want.Types[typeIndex(mdns.TypeIXFR)] = 2, 2
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
