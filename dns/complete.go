@@ -15,15 +15,15 @@ import (
 const maxTargets = 8
 
 // complete is respond with what others know: names outside the zones, targets of CNAME records, and the rest of search paths.
-func complete(ctx context.Context, from *sources, query, out []byte, c Client) (n, rcode int) {
+func complete(ctx context.Context, from *sources, query, out []byte, c Client) (n int, o outcome) {
 	var r reply
 	if n, rcode := r.begin(query, out, c); n >= 0 {
-		return n, rcode
+		return n, outcome{rcode: rcode}
 	}
-	rcode = r.fill(from.zones)
+	rcode := r.fill(from.zones)
 	l := lookup{ctx: ctx, from: from, q: forward.Question{Type: r.q.Type, DO: r.q.EDNS && r.q.DO, CD: r.q.Flags&wire.FlagCD != 0}}
 	if r.lacks == nothing || l.asked.Unpack(query) != nil {
-		return r.end(rcode), rcode
+		return r.finish(rcode)
 	}
 	switch r.lacks {
 	case outside:
@@ -33,7 +33,7 @@ func complete(ctx context.Context, from *sources, query, out []byte, c Client) (
 	case search:
 		rcode = r.search(&l, rcode)
 	}
-	return r.end(rcode), rcode
+	return r.finish(rcode)
 }
 
 // lookup is where the rest of an answer is found.
@@ -58,7 +58,7 @@ func (l *lookup) own(name string) *mdns.Msg {
 	query, err := (&mdns.Msg{Question: []mdns.Question{{Name: name, Qtype: l.q.Type, Qclass: mdns.ClassINET}}}).Pack()
 	if err == nil {
 		out := make([]byte, TCPLimit)
-		n, _, _ := respond(l.from.zones, query, out, Client{Limit: TCPLimit})
+		n, _ := respond(l.from.zones, query, out, Client{Limit: TCPLimit})
 		err = m.Unpack(out[:n])
 	}
 	if err != nil { // the name has come from elsewhere, and is none that can be asked for

@@ -12,6 +12,8 @@ const rcodes = wire.BadVers + 1
 // ProtocolCounters counts what came by UDP or by TCP, since the server was opened.
 type ProtocolCounters struct {
 	Replies   [rcodes]uint64 // by response code
+	Types     [Types]uint64  // of them by type of question, see TypeName
+	DO        uint64         // of them to questions that ask for DNSSEC
 	Truncated uint64         // of them with TC set
 	Ignored   uint64         // messages that were no queries, or too long
 	Unsent    uint64         // replies that the socket did not take
@@ -63,6 +65,10 @@ func (c *ProtocolCounters) Add(o *ProtocolCounters) {
 	for i := range o.Replies {
 		c.Replies[i] += o.Replies[i]
 	}
+	for i := range o.Types {
+		c.Types[i] += o.Types[i]
+	}
+	c.DO += o.DO
 	c.Truncated += o.Truncated
 	c.Ignored += o.Ignored
 	c.Unsent += o.Unsent
@@ -73,7 +79,8 @@ func (c *ProtocolCounters) Add(o *ProtocolCounters) {
 // tally is the live form of ProtocolCounters. Each UDP reader has its own, so that cores do not fight for a cache line.
 type tally struct {
 	_         [64]byte
-	replies   [rcodes]atomic.Uint64
+	replies   [Types][rcodes]atomic.Uint64 // one increment for both
+	do        atomic.Uint64
 	truncated atomic.Uint64
 	ignored   atomic.Uint64
 	unsent    atomic.Uint64
@@ -83,29 +90,42 @@ type tally struct {
 }
 
 // count takes in a reply; an empty one means that the message was ignored.
-func (t *tally) count(reply []byte, rcode int) {
+func (t *tally) count(reply []byte, o outcome) {
 	if len(reply) == 0 {
 		t.ignored.Add(1)
 		return
 	}
-	t.replies[rcode].Add(1)
+	t.answered(o)
 	if reply[2]&byte(wire.FlagTC>>8) != 0 {
 		t.truncated.Add(1)
 	}
 }
 
+// answered takes in what every reply has.
+func (t *tally) answered(o outcome) {
+	t.replies[typeIndex(o.qtype)][o.rcode].Add(1)
+	if o.do {
+		t.do.Add(1)
+	}
+}
+
 // transferred takes in the reply to a query for a zone, of however many messages.
-func (t *tally) transferred(rcode int) {
-	t.replies[rcode].Add(1)
-	if rcode == wire.NoError {
+func (t *tally) transferred(o outcome) {
+	t.answered(o)
+	if o.rcode == wire.NoError {
 		t.transfers.Add(1)
 	}
 }
 
 func (t *tally) addTo(c *ProtocolCounters) {
-	for i := range t.replies {
-		c.Replies[i] += t.replies[i].Load()
+	for typ := range t.replies {
+		for rcode := range t.replies[typ] {
+			n := t.replies[typ][rcode].Load()
+			c.Replies[rcode] += n
+			c.Types[typ] += n
+		}
 	}
+	c.DO += t.do.Load()
 	c.Truncated += t.truncated.Load()
 	c.Ignored += t.ignored.Load()
 	c.Unsent += t.unsent.Load()

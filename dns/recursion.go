@@ -31,7 +31,7 @@ type job struct {
 	from   *sources
 	query  []byte
 	client Client
-	send   func(reply []byte, rcode int) // called once, with a reply that is good during the call
+	send   func(reply []byte, o outcome) // called once, with a reply that is good during the call
 }
 
 func newRecursion(limit int) *recursion {
@@ -85,8 +85,8 @@ func (r *recursion) next() (j *job) {
 func (r *recursion) finish(j *job) {
 	buf := r.buffers.Get().(*[TCPLimit]byte)
 	defer r.buffers.Put(buf)
-	n, rcode := complete(r.ctx, j.from, j.query, buf[:], j.client)
-	j.send(buf[:n], rcode)
+	n, o := complete(r.ctx, j.from, j.query, buf[:], j.client)
+	j.send(buf[:n], o)
 }
 
 // fail answers a job with a server failure.
@@ -94,7 +94,8 @@ func (r *recursion) fail(j *job) {
 	out := make([]byte, UDPLimit)
 	var p reply
 	p.begin(j.query, out, j.client) // leaves room for more: it is a query, or would have been answered at once
-	j.send(out[:p.end(wire.ServFail)], wire.ServFail)
+	n, o := p.finish(wire.ServFail)
+	j.send(out[:n], o)
 }
 
 // close ends all jobs: those under way get a server failure.

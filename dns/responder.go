@@ -33,7 +33,7 @@ type Client struct {
 // has room for or than the client takes. Without zones, because they are not loaded yet, it is a server failure: nothing may be said
 // not to exist. query and out must not overlap.
 func (Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
-	n, _, _ := respond(z, query, out, c)
+	n, _ := respond(z, query, out, c)
 	return n
 }
 
@@ -59,14 +59,26 @@ type reply struct {
 	lacks  lack
 }
 
-// respond is Answer, and says the response code too, and what the reply lacks. It is a good one all the same.
-func respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int, lacks lack) {
+// outcome is what is known of a reply beside its bytes.
+type outcome struct {
+	rcode int
+	qtype uint16 // 0: there was no question that could be read
+	do    bool
+	lacks lack
+}
+
+// respond is Answer, and says what came of it. A reply that lacks something is a good one all the same.
+func respond(z *zone.Zones, query, out []byte, c Client) (n int, o outcome) {
 	var r reply
-	if n, rcode = r.begin(query, out, c); n >= 0 {
-		return n, rcode, nothing
+	if n, rcode := r.begin(query, out, c); n >= 0 {
+		return n, outcome{rcode: rcode}
 	}
-	rcode = r.fill(z)
-	return r.end(rcode), rcode, r.lacks
+	return r.finish(r.fill(z))
+}
+
+// finish ends a reply to a question that was read.
+func (r *reply) finish(rcode int) (n int, o outcome) {
+	return r.end(rcode), outcome{rcode, r.q.Type, r.q.EDNS && r.q.DO, r.lacks}
 }
 
 // begin reads the query and writes its question into out. It returns -1, or the length of the reply and its response code when there

@@ -175,34 +175,35 @@ func (l *tcpListener) answer(query []byte, s *stream) bool {
 	buf := l.replies.Get().(*[TCPLimit]byte)
 	defer l.replies.Put(buf)
 	from, client := l.server.sources.Load(), Client{Addr: clientOf(s), Limit: TCPLimit}
-	n, rcode, lacks := respond(from.zones, query, buf[:], client)
-	if rcode == wire.Refused && lacks == nothing { // as whole zones are to the responder
-		if done, ok := l.transfer(from.zones, query, s, buf[:]); done {
-			return ok
-		}
-	}
-	if lacks != nothing {
+	n, o := respond(from.zones, query, buf[:], client)
+	switch {
+	case o.lacks != nothing:
 		s.waiting.Add(1)
-		l.server.rest.take(&job{from: from, query: slices.Clone(query), client: client, send: func(reply []byte, rcode int) {
+		l.server.rest.take(&job{from: from, query: slices.Clone(query), client: client, send: func(reply []byte, o outcome) {
 			defer s.waiting.Done()
-			l.counters.count(reply, rcode)
+			l.counters.count(reply, o)
 			if s.write(reply) != nil || s.flush() != nil {
 				l.counters.unsent.Add(1)
 			}
 		}})
 		return true
+	case o.rcode == wire.Refused: // as whole zones are to the responder
+		if done, ok := l.transfer(from.zones, query, s, buf[:], o); done {
+			return ok
+		}
 	}
-	l.counters.count(buf[:n], rcode)
+	l.counters.count(buf[:n], o)
 	return s.write(buf[:n]) == nil
 }
 
 // transfer answers a query for a whole zone, and reports whether it was one and whether the connection is still good.
-func (l *tcpListener) transfer(z *zone.Zones, query []byte, s *stream, scratch []byte) (done, ok bool) {
+func (l *tcpListener) transfer(z *zone.Zones, query []byte, s *stream, scratch []byte, o outcome) (done, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	done, rcode, err := transfer(z, query, clientOf(s), s.out, scratch)
 	if done {
-		l.counters.transferred(rcode)
+		o.rcode = rcode
+		l.counters.transferred(o)
 	}
 	if err != nil {
 		l.server.opts.Log.Warn("a transfer was not finished", "client", s.RemoteAddr(), "error", err)

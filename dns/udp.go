@@ -77,20 +77,20 @@ func (r *udpReader) run() {
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
 	from, c := r.server.sources.Load(), Client{Addr: client.Addr().Unmap(), Limit: UDPLimit}
-	n, rcode, lacks := respond(from.zones, query, out, c)
+	n, o := respond(from.zones, query, out, c)
 	control = replySource(control)
-	if lacks != nothing {
+	if o.lacks != nothing {
 		control = slices.Clone(control)
 		r.server.rest.take(&job{from: from, query: slices.Clone(query), client: c,
-			send: func(reply []byte, rcode int) { r.send(reply, rcode, control, client) }})
+			send: func(reply []byte, o outcome) { r.send(reply, o, control, client) }})
 		return
 	}
-	r.send(out[:n], rcode, control, client)
+	r.send(out[:n], o, control, client)
 }
 
 // send counts a reply, and sends it if there is one. Any goroutine may call it.
-func (r *udpReader) send(reply []byte, rcode int, control []byte, client netip.AddrPort) {
-	r.counters.count(reply, rcode)
+func (r *udpReader) send(reply []byte, o outcome, control []byte, client netip.AddrPort) {
+	r.counters.count(reply, o)
 	if len(reply) == 0 {
 		return
 	}

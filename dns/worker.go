@@ -15,12 +15,12 @@ type Worker struct {
 // until the next call. complete is false for a query that other servers must be asked for: it is for a Server, and not counted here.
 func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int, complete bool) {
 	c.Limit = min(c.Limit, UDPLimit)
-	n, rcode, lacks := respond(z, query, w.out[:], c)
-	if lacks != nothing {
-		return nil, rcode, false
+	n, o := respond(z, query, w.out[:], c)
+	if o.lacks != nothing {
+		return nil, o.rcode, false
 	}
-	w.counters.count(w.out[:n], rcode)
-	return w.out[:n], rcode, true
+	w.counters.count(w.out[:n], o)
+	return w.out[:n], o.rcode, true
 }
 
 // Counters returns what has been answered so far. It may be called from any goroutine.

@@ -28,9 +28,10 @@ import (
 
 // Options says what to run.
 type Options struct {
-	Source control.Source
-	Log    *slog.Logger
-	Reload <-chan os.Signal // each receive loads the Source again; nil: never
+	Source  control.Source
+	Log     *slog.Logger
+	Reload  <-chan os.Signal // each receive loads the Source again; nil: never
+	Version string           // of the program, for the metrics
 }
 
 // Run is the appliance: it attaches to the interfaces of the source's topology and serves until ctx ends, which is no
@@ -47,7 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a := &appliance{log: o.Log, source: o.Source, requests: o.Reload, topology: t, clock: NewClock(), started: time.Now(),
-		names:  newNameServers(o.Log),
+		names: newNameServers(o.Log), version: o.Version,
 		cancel: cancel}
 	if err := a.start(ctx, interfaces); err != nil {
 		return errors.Join(err, a.close())
@@ -57,6 +58,7 @@ func Run(ctx context.Context, o Options) error {
 		err = cause
 	}
 	a.log.Info("stopping")
+	a.own.Ready.Stop()
 	return errors.Join(err, a.close())
 }
 
@@ -68,6 +70,7 @@ type appliance struct {
 	topology *topology.Topology // of the start; controller has that of now
 	clock    Clock
 	started  time.Time
+	version  string
 	cancel   context.CancelCauseFunc // ends Run, with an error
 
 	nextHops   *fib.Watcher

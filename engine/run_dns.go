@@ -12,7 +12,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/config/topology"
 	"sluice/dns"
+	"sluice/dns/forward"
 	"sluice/engine/control"
 )
 
@@ -21,20 +23,23 @@ import (
 //
 // Concurrency: all methods may be called by any goroutine.
 type nameServers struct {
-	log     *slog.Logger
-	mu      sync.Mutex
-	started bool // and not closed
-	open    map[netip.Addr]*nameServer
-	closed  dns.Counters // of servers that are closed
-	forwarding
-	certificate *dns.Certificate // of DNS over TLS
-	certified   bool             // there is one
+	log         *slog.Logger
+	mu          sync.Mutex
+	started     bool         // and not closed
+	want        []netip.Addr // where to answer
+	open        map[netip.Addr]*nameServer
+	closed      dns.Counters       // of servers that are closed
+	seen        *topology.Topology // that the next three are of
+	forward     *forward.Current
+	asked       *forward.Forwarder // for other names; nil: nobody
+	certificate *dns.Certificate   // of DNS over TLS
+	certified   bool               // there is one
 	// notify tells secondaries of changes. It sends from an address of the machine's: what comes to a dns.address is for the workers.
 	notify *dns.Notifier
 }
 
 func newNameServers(log *slog.Logger) *nameServers {
-	return &nameServers{log: log, forwarding: forwarding{log: log}, certificate: &dns.Certificate{Log: log},
+	return &nameServers{log: log, forward: forward.NewCurrent(forward.Options{Log: log}), certificate: &dns.Certificate{Log: log},
 		open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
 }
 
@@ -75,20 +80,25 @@ func (s *nameServers) republish(snap *control.Snapshot) {
 
 // follow serves what a snapshot says, where it says. The caller holds mu.
 func (s *nameServers) follow(snap *control.Snapshot) error {
-	var want []netip.Addr
+	s.want = nil
 	if snap.Names != nil {
-		want = snap.Names.Addrs
+		s.want = snap.Names.Addrs
 	}
-	before := s.forwarder
-	errs := []error{s.renew(snap), s.secure(snap)}
+	retire, errs := func() {}, []error(nil)
+	if snap.Topology != s.seen { // not for each change of health
+		var err error
+		s.asked, retire, err = s.forward.Follow(forwarded(snap))
+		errs = append(errs, err, s.secure(snap))
+		s.seen = snap.Topology
+	}
 	secure := snap.Names != nil && snap.Names.TLS && s.certified
 	for addr, n := range s.open {
-		if !slices.Contains(want, addr) || n.secure != secure {
+		if !slices.Contains(s.want, addr) || n.secure != secure {
 			delete(s.open, addr)
 			errs = append(errs, s.end(n))
 		}
 	}
-	for _, addr := range want {
+	for _, addr := range s.want {
 		if s.open[addr] == nil {
 			n, err := s.start(addr, secure)
 			if err != nil {
@@ -97,15 +107,21 @@ func (s *nameServers) follow(snap *control.Snapshot) error {
 			}
 			s.open[addr] = n
 		}
-		s.open[addr].server.Serve(snap.Names.Zones, s.forwarder)
+		s.open[addr].server.Serve(snap.Names.Zones, s.asked)
 	}
-	if before != s.forwarder {
-		s.retire(before)
-	}
+	retire()
 	if snap.Names != nil {
 		s.notify.Announce(snap.Names.Zones)
 	}
 	return errors.Join(errs...)
+}
+
+// forwarded returns what a snapshot says of forwarding: nothing where it answers nowhere.
+func forwarded(snap *control.Snapshot) *topology.DNS {
+	if snap.Names == nil {
+		return &topology.DNS{}
+	}
+	return &snap.Topology.DNS
 }
 
 // secure takes up what a snapshot says of the certificate. On an error the one from before stays in use. The caller holds mu.
@@ -136,6 +152,18 @@ func (s *nameServers) start(addr netip.Addr, secure bool) (n *nameServer, err er
 	return n, nil
 }
 
+// missing names the addresses that sockets should answer at and do not.
+func (s *nameServers) missing() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, addr := range s.want {
+		if s.open[addr] == nil {
+			names = append(names, fmt.Sprintf("dns %v", addr))
+		}
+	}
+	return names
+}
+
 // close ends all servers.
 func (s *nameServers) close() error {
 	s.mu.Lock()
@@ -147,8 +175,7 @@ func (s *nameServers) close() error {
 		delete(s.open, addr)
 		errs = append(errs, s.end(n))
 	}
-	s.retire(s.forwarder)
-	s.forwarder = nil
+	s.forward.Close()
 	return errors.Join(errs...)
 }
 

@@ -26,8 +26,10 @@ func (a *appliance) published(s *control.Snapshot) {
 	a.checks.Set(healthz.Addresses(&s.Topology.Gateway), healthz.Checks(s.NAT))
 }
 
-// serveHealth opens the listener for /healthz and /livez, if there is to be one.
+// serveHealth opens the listener for /healthz, /livez and /ready, if there is to be one.
 func (a *appliance) serveHealth() error {
+	a.own.Ready.Require(a.workers.missing)
+	a.own.Ready.Require(a.names.missing)
 	address := a.topology.Gateway.Healthz
 	if address == "" {
 		return nil

@@ -68,6 +68,9 @@ func TestHealthPortsFromOutside(t *testing.T) {
 						t.Errorf("%s/%s: %q", host, path, got)
 					}
 				}
+				if got := b.curl("http://" + host + ":10256/ready"); got != "OK200 " {
+					t.Errorf("%s/ready: %q", host, got)
+				}
 			}
 			// The addresses towards the backends serve no NodePorts, and so no health checks either.
 			if got := b.curl("http://198.18.1.1:30990/"); got != "000 " {

@@ -48,6 +48,7 @@ func (a *appliance) classified() []xdp.ClassifyStats {
 // sample is what the metrics show.
 func (a *appliance) sample() sluicemetrics.Sample {
 	s := sluicemetrics.Sample{
+		Version:    a.version,
 		Generation: a.controller.Current().Generation,
 		Sockets:    a.socketStats(),
 		Classified: a.classified(),
@@ -57,7 +58,7 @@ func (a *appliance) sample() sluicemetrics.Sample {
 		Refused:    a.reloads.failed.Load(),
 	}
 	s.Packets, s.Bytes = a.total()
-	s.DNS.Sockets, s.DNS.Forward = a.names.counters(), a.names.forwarded()
+	s.DNS.Sockets, s.DNS.Forward = a.names.counters(), a.names.forward.Counters()
 	for _, w := range a.workers {
 		ring := w.pipeline.DNSCounters()
 		s.DNS.Ring.Add(&ring)

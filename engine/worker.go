@@ -131,3 +131,15 @@ func (ws workers) stop() error {
 	}
 	return errors.Join(errs...)
 }
+
+// missing names those that have ended.
+func (ws workers) missing() (names []string) {
+	for _, w := range ws {
+		select {
+		case <-w.done:
+			names = append(names, fmt.Sprintf("worker %d", w.index))
+		default:
+		}
+	}
+	return names
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	mdns "github.com/miekg/dns"
@@ -13,21 +14,25 @@ import (
 
 	"sluice/config/topology"
 	"sluice/dns"
+	"sluice/dns/explain"
 	"sluice/dns/zone"
 )
 
 func newDig() *cobra.Command {
 	var path, statePath, from string
-	var asJSON bool
+	var asJSON, why bool
 	cmd := &cobra.Command{
 		Use:   "dig -c FILE|DIR [--from ADDR] NAME [TYPE]",
 		Short: "Print the answer of the compiled zones, offline",
 		Long: "Dig prints what a DNS client of 'sluice dns' would get for NAME, which is written in full (no search path is applied),\n" +
 			"and TYPE, which is A when not given. No other server is asked, whatever dns.forward says. NXDOMAIN and REFUSED are\n" +
-			"answers too: the exit code is 0.",
+			"answers too: the exit code is 0.\n\n" +
+			"With --explain it says how the name was read, label by label from the right, which objects of the topology the records\n" +
+			"come from, or which label does not exist and what is near it.",
 		Example: "  sluice dig -c web.toml web.shop.svc.cluster.local\n" +
 			"  sluice dig -c web.toml _http._tcp.web.shop.svc.cluster.local SRV\n" +
-			"  sluice dig -c web.toml 10.0.19.198.in-addr.arpa PTR",
+			"  sluice dig -c web.toml 10.0.19.198.in-addr.arpa PTR\n" +
+			"  sluice dig -c web.toml wbe.shop.svc.cluster.local --explain",
 		Args: question,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
 			qtype := "A"
@@ -53,16 +58,25 @@ func newDig() *cobra.Command {
 			if err != nil {
 				return usagef("%v", err)
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+			out := digOutput{Result: result}
+			if why {
+				e, err := explain.New(t, zones).Explain(args[0], qtype, result)
+				if err != nil {
+					return err
+				}
+				out.Explain = e.Steps
 			}
-			return printAnswer(cmd.OutOrStdout(), result, &t.DNS)
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+			}
+			return out.print(cmd.OutOrStdout(), &t.DNS)
 		}),
 	}
 	configFlag(cmd, &path)
 	stateFlag(cmd, &statePath)
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVar(&from, "from", "", "address of the client, whose search path is followed if it is a pod's and dns.autopath is on")
+	cmd.Flags().BoolVar(&why, "explain", false, "say which objects the answer comes from, or why there is none")
 	return cmd
 }
 
@@ -76,6 +90,26 @@ func parseClient(text string) (netip.Addr, error) {
 		return netip.Addr{}, usagef("--from %q: must be an address such as 198.18.0.50", text)
 	}
 	return a.Unmap(), nil
+}
+
+// digOutput is what dig prints.
+type digOutput struct {
+	*dns.Result
+	Explain []explain.Step `json:"explain,omitempty"` // not empty when it was asked for
+}
+
+func (o *digOutput) print(w io.Writer, settings *topology.DNS) error {
+	if err := printAnswer(w, o.Result, settings); err != nil || o.Explain == nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "\n;; EXPLANATION"); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range o.Explain {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Stage, s.Result, s.Why)
+	}
+	return t.Flush()
 }
 
 // question accepts a name and perhaps a type.

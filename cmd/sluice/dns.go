@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,10 +17,11 @@ import (
 	"sluice/dns"
 	"sluice/dns/forward"
 	"sluice/dns/zone"
+	"sluice/engine/healthz"
 )
 
 func newDNS() *cobra.Command {
-	var path string
+	var path, health string
 	var listen, listenTLS []string
 	cmd := &cobra.Command{
 		Use:   "dns -c FILE|DIR --listen ADDR:PORT",
@@ -27,9 +29,11 @@ func newDNS() *cobra.Command {
 		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. Other names are REFUSED, but for those that\n" +
 			"dns.forward and dns.stub name servers for. Ports below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that\n" +
 			"'sluice run' has allocated are read from gateway.state_file. SIGHUP reads the topology again, and the files that\n" +
-			"dns.forward names; with a fault in them, what was before stays in use.",
-		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353",
-		Args:    noArgs,
+			"dns.forward names; with a fault in them, what was before stays in use.\n\n" +
+			"--health serves /health, /ready and /metrics over HTTP.",
+		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353\n" +
+			"  sluice dns -c web.toml --listen 198.18.0.10:53 --health 198.18.0.10:8181",
+		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			addrs, err := parseListen("--listen", listen)
 			if err != nil {
@@ -42,18 +46,28 @@ func newDNS() *cobra.Command {
 			if len(secure) > len(addrs) {
 				return usagef("--tls-listen: %d addresses, and --listen has %d", len(secure), len(addrs))
 			}
+			if _, err := netip.ParseAddrPort(health); err != nil && health != "" {
+				return usagef("--health %q: must be an address and a port such as 127.0.0.1:8181 or [2001:db8::10]:8181", health)
+			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
-			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log,
-				notify: dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log})}
-			return d.run(cmd.Context(), addrs, secure, reload)
+			d := newDNSServers(&fileSource{path: path, log: log}, addrs, secure, log)
+			if health == "" {
+				return d.run(cmd.Context(), reload)
+			}
+			stop, err := d.serveStatus(health)
+			if err != nil {
+				return err
+			}
+			return errors.Join(d.run(cmd.Context(), reload), stop())
 		}),
 	}
 	configFlag(cmd, &path)
 	cmd.Flags().StringArrayVar(&listen, "listen", nil, "address and port to answer on, such as 198.18.0.10:53; may be given several times")
 	cmd.Flags().StringArrayVar(&listenTLS, "tls-listen", nil, "the same for DNS over TLS, by the certificate of dns.tls_certificate, such as 198.18.0.10:853")
+	cmd.Flags().StringVar(&health, "health", "", "address and port to serve /health, /ready and /metrics on (default none)")
 	if err := cmd.MarkFlagRequired("listen"); err != nil {
 		panic(err) // the flag was defined one line above
 	}
@@ -73,28 +87,43 @@ func parseListen(flag string, listen []string) (addrs []netip.AddrPort, err erro
 
 // dnsServers are servers that answer by one topology.
 type dnsServers struct {
-	source  *fileSource
-	log     *slog.Logger
-	notify  *dns.Notifier
+	source   *fileSource
+	addrs    []netip.AddrPort // to answer at
+	addrsTLS []netip.AddrPort // and over TLS
+	log      *slog.Logger
+	notify   *dns.Notifier
+	ready    healthz.Readiness
+	secure   *dns.Certificate // of DNS over TLS, nil without it
+	forward  *forward.Current
+
+	mu      sync.Mutex // guards what follows, which dns_status.go reads
 	servers []*dns.Server
-	secure  *dns.Certificate   // of DNS over TLS, nil without it
 	zones   *zone.Zones        // those in use
-	forward *forward.Forwarder // the one in use, nil for none
+	asked   *forward.Forwarder // for other names, nil for none
+	reloads struct{ done, refused uint64 }
+}
+
+func newDNSServers(source *fileSource, addrs, secure []netip.AddrPort, log *slog.Logger) *dnsServers {
+	d := &dnsServers{source: source, addrs: addrs, addrsTLS: secure, log: log,
+		notify:  dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log}),
+		forward: forward.NewCurrent(forward.Options{Log: log})}
+	if len(secure) > 0 {
+		d.secure = &dns.Certificate{Log: log}
+	}
+	d.ready.Require(d.missing)
+	return d
 }
 
 // run answers on each address until ctx ends, and reads the topology again at each signal.
-func (d *dnsServers) run(ctx context.Context, addrs, secure []netip.AddrPort, reload <-chan os.Signal) (err error) {
+func (d *dnsServers) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
-	if len(secure) > 0 {
-		d.secure = &dns.Certificate{Log: d.log}
-	}
 	if err := d.load(ctx); err != nil {
 		return err
 	}
-	for i, a := range addrs {
+	for i, a := range d.addrs {
 		o := dns.Options{Listen: a, Certificate: d.secure, Log: d.log}
-		if i < len(secure) {
-			o.ListenTLS = secure[i]
+		if i < len(d.addrsTLS) {
+			o.ListenTLS = d.addrsTLS[i]
 		}
 		if err := d.open(o); err != nil {
 			return err
@@ -105,28 +134,40 @@ func (d *dnsServers) run(ctx context.Context, addrs, secure []netip.AddrPort, re
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			if err := d.load(ctx); err != nil {
-				d.log.Error("the topology has faults: the one from before stays in use", "error", err)
-				continue
-			}
-			d.log.Info("topology read again", "serial", d.zones.Serial())
+			d.reload(ctx)
 		}
 	}
 }
 
-// open starts a server.
+// open starts to answer on an address.
 func (d *dnsServers) open(o dns.Options) error {
 	s, err := dns.Open(o)
 	if err != nil {
 		return err
 	}
+	s.Serve(d.zones, d.asked)
+	d.mu.Lock()
 	d.servers = append(d.servers, s)
-	s.Serve(d.zones, d.forward)
+	d.mu.Unlock()
 	d.log.Info("answering", "address", s.Addr())
 	if o.ListenTLS.IsValid() {
 		d.log.Info("answering over TLS", "address", s.AddrTLS())
 	}
 	return nil
+}
+
+// reload reads the topology again.
+func (d *dnsServers) reload(ctx context.Context) {
+	err := d.load(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.reloads.refused++
+		d.log.Error("the topology has faults: the one from before stays in use", "error", err)
+		return
+	}
+	d.reloads.done++
+	d.log.Info("topology read again", "serial", d.zones.Serial())
 }
 
 // load puts in use the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
@@ -148,43 +189,34 @@ func (d *dnsServers) load(ctx context.Context) error {
 			return err
 		}
 	}
-	before := d.forward
-	next, err := forward.Renew(before, &t.DNS, forward.Options{Log: d.log})
+	next, retire, err := d.forward.Follow(&t.DNS)
 	if err != nil {
 		return err
 	}
-	d.zones, d.forward = zones, next
-	for _, s := range d.servers {
-		s.Serve(zones, next)
-	}
+	d.use(zones, next)
+	retire()
 	d.notify.Announce(zones)
-	if before != next {
-		d.forwarding(before)
-	}
 	return nil
 }
 
-// forwarding says who is asked for other names from now on, and ends the forwarder from before.
-func (d *dnsServers) forwarding(before *forward.Forwarder) {
-	if before != nil {
-		before.Close()
-	}
-	if d.forward != nil {
-		d.log.Info("forwarding", "servers", d.forward)
-	} else {
-		d.log.Info("forwarding ends")
+// use has all servers answer by zones, and by what is forwarded.
+func (d *dnsServers) use(zones *zone.Zones, next *forward.Forwarder) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.zones, d.asked = zones, next
+	for _, s := range d.servers {
+		s.Serve(zones, next)
 	}
 }
 
 func (d *dnsServers) close() error {
+	d.ready.Stop()
 	d.notify.Close()
 	var errs []error
 	for _, s := range d.servers {
 		errs = append(errs, s.Close())
 	}
-	if d.forward != nil {
-		d.forward.Close()
-	}
+	d.forward.Close()
 	return errors.Join(errs...)
 }
 

@@ -43,6 +43,8 @@ func TestExitCodes(t *testing.T) {
 		{"mode of the demo", []string{"demo", "--xdp-mode", "fast"}, 2},
 		{"flags", []string{"trace", "-c", demo, "--src", "198.18.0.50:1", "--dst", "198.19.0.40:80", "--flags", "xyz"}, 2},
 		{"listen", []string{"dns", "-c", demo, "--listen", "x"}, 2},
+		{"health of the DNS server", []string{"dns", "-c", demo, "--listen", "127.0.0.1:0", "--health", "8181"}, 2},
+		{"health that is not ours", []string{"dns", "-c", demo, "--listen", "127.0.0.1:0", "--health", "198.18.0.99:8181"}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := run(context.Background(), tc.args); got != tc.want {

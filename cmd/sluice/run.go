@@ -74,7 +74,7 @@ func newRun() *cobra.Command {
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
 			source := &fileSource{path: path, log: log}
-			return engine.Run(cmd.Context(), engine.Options{Source: source, Log: log, Reload: reload})
+			return engine.Run(cmd.Context(), engine.Options{Source: source, Log: log, Reload: reload, Version: version})
 		}),
 	}
 	configFlag(cmd, &path)

@@ -43,7 +43,7 @@ type Gateway struct {
 	Zone              string       // this node's zone, "" when it has none
 	Admin             string       // path of the admin Unix socket, "" for none
 	Metrics           string       // host:port of the metrics listener, "" for none
-	Healthz           string       // host:port of the listener for /healthz and /livez, "" for none
+	Healthz           string       // host:port of the listener for /healthz, /livez and /ready, "" for none
 	StateFile         string       // keeps allocated addresses and ports over restarts, "" for none
 }
 

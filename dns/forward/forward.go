@@ -101,8 +101,13 @@ func New(servers Servers, opts Options) *Forwarder {
 	return f
 }
 
-// String says who is asked for what.
-func (f *Forwarder) String() string { return f.servers.String() }
+// String says who is asked for what. f may be nil.
+func (f *Forwarder) String() string {
+	if f == nil {
+		return "none"
+	}
+	return f.servers.String()
+}
 
 // Close ends all that is under way: who waits for an answer gets an error.
 func (f *Forwarder) Close() {

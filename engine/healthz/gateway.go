@@ -2,10 +2,8 @@ package healthz
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -22,6 +20,9 @@ const SyncPeriod = 30 * time.Second
 //
 // Concurrency: all methods may be called from any goroutine.
 type Gateway struct {
+	// Ready is served as /ready. That changes are put in force is one of the things it requires.
+	Ready Readiness
+
 	now func() time.Time
 
 	mu       sync.Mutex
@@ -33,7 +34,14 @@ type Gateway struct {
 
 // NewGateway returns the health of a gateway that is up to date. now is the clock, time.Now unless in a test.
 func NewGateway(now func() time.Time) *Gateway {
-	return &Gateway{now: now, updated: now(), eligible: true}
+	g := &Gateway{now: now, updated: now(), eligible: true}
+	g.Ready.Require(func() []string {
+		if g.Healthy() {
+			return nil
+		}
+		return []string{"changes"}
+	})
+	return g
 }
 
 // Queued says that there is a change to be put in force.
@@ -123,9 +131,10 @@ func (g *Gateway) answer(withNode bool) gatewayAnswer {
 }
 
 // Handler serves /healthz, and /livez which leaves out whether the node is eligible: a node that is to go away needs no
-// restart of its gateway.
+// restart of its gateway; and /ready.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("/ready", &g.Ready)
 	for path, withNode := range map[string]bool{"/healthz": true, "/livez": false} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			a := g.answer(withNode)
@@ -139,17 +148,10 @@ func (g *Gateway) Handler() http.Handler {
 	return mux
 }
 
-// Serve listens on address, host:port, and serves Handler there until stop is called.
+// Serve serves Handler on address, host:port, until stop is called.
 func (g *Gateway) Serve(address string, log *slog.Logger) (stop func() error, err error) {
-	socket, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("health: %w; set gateway.healthz to another address, or to \"\" for none", err)
+	if stop, err = Serve(address, g.Handler(), log); err != nil {
+		return nil, fmt.Errorf("%w; set gateway.healthz to another address, or to \"\" for none", err)
 	}
-	s := newServer(g.Handler(), log)
-	go func() {
-		if err := s.Serve(limit(socket, maxConns)); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			log.Error("/healthz is served no longer; restart to have it back", "error", err)
-		}
-	}()
-	return s.Close, nil
+	return stop, nil
 }

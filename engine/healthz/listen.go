@@ -1,6 +1,8 @@
 package healthz
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -25,6 +27,21 @@ func newServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 	s.SetKeepAlivesEnabled(false)
 	return s
+}
+
+// Serve listens on address, host:port, and serves handler there until stop is called.
+func Serve(address string, handler http.Handler, log *slog.Logger) (stop func() error, err error) {
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("health: %w", err)
+	}
+	s := newServer(handler, log)
+	go func() {
+		if err := s.Serve(limit(socket, maxConns)); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			log.Error("health is served no longer; restart to have it back", "address", address, "error", err)
+		}
+	}()
+	return s.Close, nil
 }
 
 // limit returns l with at most n accepted connections open at a time.

@@ -15,16 +15,19 @@ type DNS struct {
 	Forward forward.Counters
 }
 
-// dnsMetrics are the descriptions of the metrics of DNS. Two have CoreDNS' names and mean the same, without the labels that Sluice does
-// not count by: server, zone, view, family, type and plugin.
-type dnsMetrics struct{ requests, responses, answered, truncated, ignored, unsent, connections, transfers *prometheus.Desc }
+// dnsMetrics are the descriptions of the metrics of DNS. Three have CoreDNS' names and mean the same, without the labels that Sluice does
+// not count by: server, zone, view, family and plugin.
+type dnsMetrics struct {
+	requests, do, responses, answered, truncated, ignored, unsent, connections, transfers *prometheus.Desc
+}
 
 func newDNSMetrics() dnsMetrics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return dnsMetrics{
-		requests:    desc("coredns_dns_requests_total", "Queries that were answered.", "proto"),
+		requests:    desc("coredns_dns_requests_total", "Queries that were answered, by protocol and type.", "proto", "type"),
+		do:          desc("coredns_dns_do_requests_total", "Queries that were answered and ask for DNSSEC (DO)."),
 		responses:   desc("coredns_dns_responses_total", "Replies, by response code.", "rcode"),
 		answered:    desc("sluice_dns_replies_total", "Replies, by what sent them: a worker in the ring, or a socket.", "path"),
 		truncated:   desc("sluice_dns_truncated_total", "Replies that were too long and say so.", "path"),
@@ -53,8 +56,11 @@ func (m *dnsMetrics) collect(counter counterFunc, d *DNS) {
 		counter(m.ignored, p.counters.Ignored, p.name)
 		counter(m.unsent, p.counters.Unsent, p.name)
 	}
-	counter(m.requests, d.Ring.Queries()+d.Sockets.UDP.Queries(), "udp")
-	counter(m.requests, d.Sockets.TCP.Queries()+d.Sockets.TLS.Queries(), "tcp")
+	for i := range dns.Types {
+		counter(m.requests, d.Ring.Types[i]+d.Sockets.UDP.Types[i], "udp", dns.TypeName(i))
+		counter(m.requests, d.Sockets.TCP.Types[i]+d.Sockets.TLS.Types[i], "tcp", dns.TypeName(i))
+	}
+	counter(m.do, d.Ring.DO+d.Sockets.UDP.DO+d.Sockets.TCP.DO+d.Sockets.TLS.DO)
 	for rcode, n := range rcodes {
 		counter(m.responses, n, rcode)
 	}

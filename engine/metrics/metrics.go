@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"net/http"
+	"runtime"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 
 // Sample is what was counted up to now.
 type Sample struct {
+	Version    string // of the program
 	Generation uint64
 	Packets    [reason.Count]uint64 // by reason, of all workers
 	Bytes      [reason.Count]uint64
@@ -38,10 +40,13 @@ type Sample struct {
 }
 
 // Handler serves /metrics out of sample, which is called on each scrape, by any goroutine.
-func Handler(sample func() Sample) (http.Handler, error) {
+func Handler(sample func() Sample) (http.Handler, error) { return handler(newCollector(sample)) }
+
+// handler serves what a collector says, and what the runtime and the kernel know of the process.
+func handler(c prometheus.Collector) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
-		newCollector(sample), collectors.NewGoCollector(),
+		c, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := registry.Register(c); err != nil {
@@ -59,7 +64,8 @@ type collector struct {
 
 	generation, packets, bytes, socketPackets, socketBytes, socketEvents  *prometheus.Desc
 	classified, flows, flowLimit, flowPeak, flowEvents, punted, endpoints *prometheus.Desc
-	purged, reloads, reloadFailures, healthPorts, healthPortFailures      *prometheus.Desc
+	purged, healthPorts, healthPortFailures                               *prometheus.Desc
+	reloads                                                               reloadMetrics
 	dns                                                                   dnsMetrics
 	forward                                                               forwardMetrics
 }
@@ -69,25 +75,24 @@ func newCollector(sample func() Sample) *collector {
 		return prometheus.NewDesc("sluice_"+name, help, labels, nil)
 	}
 	return &collector{
-		sample:         sample,
-		dns:            newDNSMetrics(),
-		forward:        newForwardMetrics(),
-		generation:     desc("generation", "Number of the published state of services and health."),
-		packets:        desc("packets_total", "Packets that workers received, by why they met their verdict.", "reason"),
-		bytes:          desc("packet_bytes_total", "Bytes of these packets, Ethernet headers included.", "reason"),
-		socketPackets:  desc("socket_packets_total", "Packets through AF_XDP sockets.", "interface", "queue", "direction"),
-		socketBytes:    desc("socket_bytes_total", "Bytes through AF_XDP sockets.", "interface", "queue", "direction"),
-		socketEvents:   desc("socket_events_total", "Events of AF_XDP sockets and their rings.", "interface", "queue", "event"),
-		classified:     desc("classified_packets_total", "Packets that the XDP program saw, by what it did.", "interface", "action"),
-		flows:          desc("flows", "Flows in the flow table."),
-		flowLimit:      desc("flows_limit", "Flows that the flow table has room for."),
-		flowPeak:       desc("flows_peak", "Largest number of flows that took up memory at once."),
-		flowEvents:     desc("flow_events_total", "What happened in the flow table.", "event"),
-		purged:         desc("flows_purged_total", "Flows purged because their endpoint or service address is gone."),
-		reloads:        desc("reloads_total", "Reloads that were taken into use."),
-		reloadFailures: desc("reload_failures_total", "Reloads that were refused: the topology from before stayed in use."),
-		punted:         desc("punted_packets_total", "Packets given back to the kernel.", "result"),
-		endpoints:      desc("endpoints", "Endpoints with a health check, by its result.", "state"),
+		sample:        sample,
+		dns:           newDNSMetrics(),
+		forward:       newForwardMetrics(),
+		reloads:       newReloadMetrics(),
+		generation:    desc("generation", "Number of the published state of services and health."),
+		packets:       desc("packets_total", "Packets that workers received, by why they met their verdict.", "reason"),
+		bytes:         desc("packet_bytes_total", "Bytes of these packets, Ethernet headers included.", "reason"),
+		socketPackets: desc("socket_packets_total", "Packets through AF_XDP sockets.", "interface", "queue", "direction"),
+		socketBytes:   desc("socket_bytes_total", "Bytes through AF_XDP sockets.", "interface", "queue", "direction"),
+		socketEvents:  desc("socket_events_total", "Events of AF_XDP sockets and their rings.", "interface", "queue", "event"),
+		classified:    desc("classified_packets_total", "Packets that the XDP program saw, by what it did.", "interface", "action"),
+		flows:         desc("flows", "Flows in the flow table."),
+		flowLimit:     desc("flows_limit", "Flows that the flow table has room for."),
+		flowPeak:      desc("flows_peak", "Largest number of flows that took up memory at once."),
+		flowEvents:    desc("flow_events_total", "What happened in the flow table.", "event"),
+		purged:        desc("flows_purged_total", "Flows purged because their endpoint or service address is gone."),
+		punted:        desc("punted_packets_total", "Packets given back to the kernel.", "result"),
+		endpoints:     desc("endpoints", "Endpoints with a health check, by its result.", "state"),
 
 		healthPorts:        desc("health_check_ports", "Sockets of services' health check ports that are wanted.", "state"),
 		healthPortFailures: desc("health_check_port_failures_total", "Attempts to open one that failed."),
@@ -100,13 +105,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.sample()
-	sum := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) { sum(d, float64(v), labels...) }
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	counter, sum, gauge := counterTo(ch), sumTo(ch), gaugeTo(ch)
+	ch <- buildInfo(s.Version)
 	gauge(c.generation, float64(s.Generation))
 	for r := range reason.Count {
 		counter(c.packets, s.Packets[r], reason.Reason(r).String())
@@ -127,8 +127,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		counter(c.flowEvents, e.count, e.name)
 	}
 	counter(c.purged, s.Purged)
-	counter(c.reloads, s.Reloads)
-	counter(c.reloadFailures, s.Refused)
+	c.reloads.collect(counter, s.Reloads, s.Refused)
 	counter(c.punted, s.Punted, "taken")
 	counter(c.punted, s.PuntFailed, "refused")
 	gauge(c.endpoints, float64(s.Up), "up")
@@ -145,6 +144,45 @@ type (
 	counterFunc func(d *prometheus.Desc, v uint64, labels ...string)
 	valueFunc   func(d *prometheus.Desc, v float64, labels ...string)
 )
+
+func counterTo(ch chan<- prometheus.Metric) counterFunc {
+	sum := sumTo(ch)
+	return func(d *prometheus.Desc, v uint64, labels ...string) { sum(d, float64(v), labels...) }
+}
+
+func sumTo(ch chan<- prometheus.Metric) valueFunc {
+	return func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+}
+
+func gaugeTo(ch chan<- prometheus.Metric) valueFunc {
+	return func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+}
+
+// buildInfo says what runs.
+func buildInfo(version string) prometheus.Metric {
+	d := prometheus.NewDesc("sluice_build_info", "1, by the version of the program and of Go.", []string{"version", "goversion"}, nil)
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, 1, version, runtime.Version())
+}
+
+// reloadMetrics are the descriptions of what is counted of reloads.
+type reloadMetrics struct{ done, refused *prometheus.Desc }
+
+func newReloadMetrics() reloadMetrics {
+	return reloadMetrics{
+		done: prometheus.NewDesc("sluice_reloads_total", "Reloads that were taken into use.", nil, nil),
+		refused: prometheus.NewDesc("sluice_reload_failures_total",
+			"Reloads that were refused: the topology from before stayed in use.", nil, nil),
+	}
+}
+
+func (m *reloadMetrics) collect(counter counterFunc, done, refused uint64) {
+	counter(m.done, done)
+	counter(m.refused, refused)
+}
 
 func (c *collector) collectSocket(counter counterFunc, s *xdp.SocketStats) {
 	queue := strconv.Itoa(s.Queue)

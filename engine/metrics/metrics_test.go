@@ -1,7 +1,9 @@
 package metrics_test
 
 import (
+	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -18,6 +20,12 @@ import (
 func scrape(t *testing.T, s metrics.Sample) string {
 	t.Helper()
 	h, err := metrics.Handler(func() metrics.Sample { return s })
+	return body(t, h, err)
+}
+
+// body returns what a handler says.
+func body(t *testing.T, h http.Handler, err error) string {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +52,9 @@ func sample() metrics.Sample {
 	s.DNS.Sockets.Shed, s.DNS.Sockets.TLS.Ignored = 70, 83
 	s.DNS.Forward = forward.Counters{Sent: 71, Failures: 72, WaitedNanos: 73_500_000_000, ProbeFailures: 74, Overloads: 75, Hits: 76, Denials: 77,
 		Misses: 78, Evictions: 79, Prefetches: 80, Stale: 81, Entries: 82, Upstreams: 5, Unhealthy: 2}
+	s.DNS.Ring.Types[0], s.DNS.Ring.Types[1], s.DNS.Sockets.UDP.Types[1], s.DNS.Sockets.TCP.Types[2] = 71, 72, 73, 74
+	s.DNS.Ring.DO, s.DNS.Sockets.UDP.DO, s.DNS.Sockets.TCP.DO = 75, 76, 77
+	s.Version = "v1.2.3"
 	return s
 }
 
@@ -72,8 +83,12 @@ func TestMetrics(t *testing.T) {
 		`sluice_health_check_ports{state="open"} 4`,
 		`sluice_health_check_ports{state="missing"} 8`,
 		`sluice_health_check_port_failures_total 9`,
-		`coredns_dns_requests_total{proto="udp"} 187`,
-		`coredns_dns_requests_total{proto="tcp"} 66`,
+		`coredns_dns_requests_total{proto="udp",type="other"} 71`,
+		`coredns_dns_requests_total{proto="udp",type="A"} 145`,
+		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 74`,
+		`coredns_dns_requests_total{proto="tcp",type="IXFR"} 0`,
+		`coredns_dns_do_requests_total 228`,
+		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`coredns_dns_responses_total{rcode="NOERROR"} 125`,
 		`coredns_dns_responses_total{rcode="NXDOMAIN"} 62`,
 		`coredns_dns_responses_total{rcode="BADVERS"} 66`,
@@ -105,6 +120,33 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(text, "\n"+want) {
 			t.Errorf("no %q", want)
 		}
+	}
+}
+
+// TestServer covers the metrics of a DNS server alone, and that no others are there.
+func TestServer(t *testing.T) {
+	h, err := metrics.ServerHandler(func() metrics.ServerSample {
+		return metrics.ServerSample{Version: "v1.2.3", Sockets: sample().DNS.Sockets, Reloads: 52, Refused: 53}
+	})
+	text := body(t, h, err)
+	for _, want := range []string{
+		`coredns_dns_requests_total{proto="udp",type="A"} 73`,
+		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 74`,
+		`coredns_dns_do_requests_total 153`,
+		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
+		`coredns_dns_responses_total{rcode="NOERROR"} 64`,
+		`sluice_dns_unsent_total{path="udp"} 65`,
+		`sluice_dns_replies_total{path="ring"} 0`,
+		`sluice_reloads_total 52`,
+		`sluice_reload_failures_total 53`,
+		`process_resident_memory_bytes`,
+	} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(text, "sluice_flows") {
+		t.Error("metrics of a gateway")
 	}
 }
 
