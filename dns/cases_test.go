@@ -52,7 +52,7 @@ func TestCasesBySockets(t *testing.T) {
 		c := &cases[i]
 		t.Run(c.ID, func(t *testing.T) {
 			z := c.Zones(t)
-			s.SetZones(z)
+			s.Serve(z, nil)
 			for _, network := range []string{"udp", "tcp"} {
 				if network == "udp" && c.Query.TCP {
 					continue

@@ -33,9 +33,19 @@ type Client struct {
 // has room for or than the client takes. Without zones, because they are not loaded yet, it is a server failure: nothing may be said
 // not to exist. query and out must not overlap.
 func (Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
-	n, _ := respond(z, query, out, c)
+	n, _, _ := respond(z, query, out, c)
 	return n
 }
+
+// lack is what a reply out of the zones alone does not have yet.
+type lack uint8
+
+const (
+	nothing lack = iota
+	outside      // the name lies in no zone, and others know it
+	target       // the answer ends with a CNAME record that leads out of the zone
+	search       // a pod follows its search path, whose next elements may have what the first has not
+)
 
 // reply is a reply while it is written.
 type reply struct {
@@ -45,6 +55,8 @@ type reply struct {
 	flags  uint16
 	counts wire.Counts
 	q      wire.Question
+	client Client
+	lacks  lack
 }
 
 // outcome is what is counted of a reply.
@@ -54,20 +66,30 @@ type outcome struct {
 	do    bool
 }
 
-// respond is Answer, and says what to count too.
-func respond(z *zone.Zones, query, out []byte, c Client) (n int, o outcome) {
-	var r reply
-	n, o.rcode = r.respond(z, query, out, c)
-	if r.counts.Question == 1 {
-		o.qtype, o.do = r.q.Type, r.q.EDNS && r.q.DO
+// outcome returns what is counted of a reply with this response code.
+func (r *reply) outcome(rcode int) outcome {
+	if r.counts.Question == 0 {
+		return outcome{rcode: rcode}
 	}
-	return n, o
+	return outcome{rcode, r.q.Type, r.q.EDNS && r.q.DO}
 }
 
-// respond writes the reply, and returns its length and the response code.
-func (r *reply) respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
+// respond is Answer, and says what to count too, and what the reply lacks. It is a good one all the same.
+func respond(z *zone.Zones, query, out []byte, c Client) (n int, o outcome, lacks lack) {
+	var r reply
+	n, rcode := r.begin(query, out, c)
+	if n < 0 {
+		rcode = r.fill(z)
+		n, lacks = r.end(rcode), r.lacks
+	}
+	return n, r.outcome(rcode), lacks
+}
+
+// begin reads the query and writes its question into out. It returns -1, or the length of the reply and its response code when there
+// is nothing else to say.
+func (r *reply) begin(query, out []byte, c Client) (n, rcode int) {
 	status := wire.Peek(query, &r.q)
-	r.out, r.limit = out, min(len(out), replyLimit(&r.q, c.Limit))
+	r.client, r.out, r.limit = c, out, min(len(out), replyLimit(&r.q, c.Limit))
 	if status == wire.Ignore || r.limit < wire.HeaderLen {
 		return 0, 0
 	}
@@ -80,10 +102,14 @@ func (r *reply) respond(z *zone.Zones, query, out []byte, c Client) (n, rcode in
 	if wire.HeaderLen+len(r.q.Section())+wire.OPTLen > r.limit {
 		return 0, 0
 	}
-	r.n = wire.HeaderLen + copy(out[wire.HeaderLen:], r.q.Section())
-	r.counts.Question = 1
-	rcode = r.fill(z)
-	return r.end(rcode), rcode
+	r.restart()
+	return -1, 0
+}
+
+// restart takes back all that was written behind the question.
+func (r *reply) restart() {
+	r.n = wire.HeaderLen + copy(r.out[wire.HeaderLen:], r.q.Section())
+	r.flags, r.counts, r.lacks = 0, wire.Counts{Question: 1}, nothing
 }
 
 // replyLimit returns how long a reply may be: what the client takes by UDP, and no less than every client takes.
@@ -105,6 +131,9 @@ func (r *reply) headerOnly(rcode int) (int, int) {
 
 // fill writes what stands between the question and the OPT record, and returns the response code.
 func (r *reply) fill(z *zone.Zones) int {
+	if z != nil && z.Forwards() {
+		r.flags |= wire.FlagRA
+	}
 	switch {
 	case r.q.EDNS && r.q.Version != 0:
 		return wire.BadVers
@@ -117,16 +146,14 @@ func (r *reply) fill(z *zone.Zones) int {
 	}
 	node, in := z.Find(&r.q)
 	if in == nil {
+		if r.q.Flags&wire.FlagRD != 0 && z.Outside(&r.q) {
+			r.lacks = outside
+		}
 		return wire.Refused
 	}
 	r.flags |= wire.FlagAA
 	if node == nil {
-		if a, ok := z.PodAddress(&r.q); ok {
-			r.pod(z, in, a)
-			return wire.NoError
-		}
-		r.negative(in)
-		return wire.NXDomain
+		return r.absent(z, in)
 	}
 	a := z.Answer(node, r.q.Type)
 	if a == nil {
@@ -134,7 +161,23 @@ func (r *reply) fill(z *zone.Zones) int {
 		return wire.NoError
 	}
 	r.answer(in, a)
+	if a.Open() && r.q.Flags&wire.FlagRD != 0 && z.Forwards() {
+		r.lacks = target
+	}
 	return a.RCode
+}
+
+// absent answers for a name that is no node of its zone.
+func (r *reply) absent(z *zone.Zones, in *zone.Zone) int {
+	if a, ok := z.PodAddress(&r.q); ok {
+		r.pod(z, in, a)
+		return wire.NoError
+	}
+	if z.Searched(&r.q, r.client.Addr) != nil {
+		r.lacks = search
+	}
+	r.negative(in)
+	return wire.NXDomain
 }
 
 // chaos answers questions of class CH, which have no zone and so no negative answers.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func TestAliases(t *testing.T) {
 		{"loop itself", "loop-a", "CNAME", "NOERROR", []string{"loop-a.shop.svc.grid.example. 5 IN CNAME loop-b.shop.svc.grid.example."}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := dns.Lookup(z, tt.qname+".shop.svc.grid.example", tt.qtype)
+			r, err := dns.Lookup(z, netip.Addr{}, tt.qname+".shop.svc.grid.example", tt.qtype)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,12 +76,25 @@ func (r *udpReader) run() {
 }
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	n, o := respond(r.server.zones.Load(), query, out, Client{Addr: client.Addr().Unmap(), Limit: UDPLimit})
-	r.counters.count(out[:n], o)
-	if n == 0 {
+	from, c := r.server.sources.Load(), Client{Addr: client.Addr().Unmap(), Limit: UDPLimit}
+	n, o, lacks := respond(from.zones, query, out, c)
+	control = replySource(control)
+	if lacks != nothing {
+		control = slices.Clone(control)
+		r.server.rest.take(&job{from: from, query: slices.Clone(query), client: c,
+			send: func(reply []byte, o outcome) { r.send(reply, o, control, client) }})
 		return
 	}
-	if _, _, err := r.conn.WriteMsgUDPAddrPort(out[:n], replySource(control), client); err != nil {
+	r.send(out[:n], o, control, client)
+}
+
+// send counts a reply, and sends it if there is one. Any goroutine may call it.
+func (r *udpReader) send(reply []byte, o outcome, control []byte, client netip.AddrPort) {
+	r.counters.count(reply, o)
+	if len(reply) == 0 {
+		return
+	}
+	if _, _, err := r.conn.WriteMsgUDPAddrPort(reply, control, client); err != nil {
 		r.counters.unsent.Add(1)
 	}
 }

@@ -12,12 +12,15 @@ type Worker struct {
 }
 
 // Answer returns the reply to a query that came by UDP, and its response code. The reply is empty when there is to be none; it is good
-// until the next call.
-func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int) {
+// until the next call. complete is false for a query that other servers must be asked for: it is for a Server, and not counted here.
+func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int, complete bool) {
 	c.Limit = min(c.Limit, UDPLimit)
-	n, o := respond(z, query, w.out[:], c)
+	n, o, lacks := respond(z, query, w.out[:], c)
+	if lacks != nothing {
+		return nil, o.rcode, false
+	}
 	w.counters.count(w.out[:n], o)
-	return w.out[:n], o.rcode
+	return w.out[:n], o.rcode, true
 }
 
 // Counters returns what has been answered so far. It may be called from any goroutine.

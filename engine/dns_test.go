@@ -100,6 +100,29 @@ func TestDNSInPlace(t *testing.T) {
 	}
 }
 
+// TestDNSElsewhere leaves to the sockets what other servers have to be asked for, and what a search path may lead to.
+func TestDNSElsewhere(t *testing.T) {
+	topo := dnsTopology(dnsIP)
+	topo.DNS.Forward, topo.DNS.Autopath = []topology.Upstream{{File: "/etc/resolv.conf"}}, true
+	topo.Pods = []topology.Pod{{Namespace: "shop", Name: "client", Addresses: []netip.Addr{netip.MustParseAddr(client)}}}
+	for name, passed := range map[string]bool{"example.org": true, "none.shop.svc.grid.example": true, "none.ops.svc.grid.example": false,
+		"web.shop.svc.grid.example": false} {
+		b := newDNSBed(t, topo)
+		sent := frame(tuple(udp, client, 40000, dnsIP, 53), carrying(query(t, name)))
+		front, _ := b.run(0, sent)
+		counted := b.p.DNSCounters()
+		if got := len(b.punted) == 1 && len(front) == 0 && bytes.Equal(b.punted[0], sent); got != passed || counted.Queries() > 0 == passed {
+			t.Errorf("%s: %d punted, %d answered, counted %+v", name, len(b.punted), len(front), counted)
+		}
+	}
+	no := query(t, "example.org")
+	no[2] &^= 1 // RD
+	b := newDNSBed(t, topo)
+	if front, _ := b.run(0, frame(tuple(udp, client, 40000, dnsIP, 53), carrying(no))); len(front) != 1 || len(b.punted) != 0 {
+		t.Errorf("without recursion: %d answered, %d punted", len(front), len(b.punted))
+	}
+}
+
 // TestDNSCases puts the cases of the DNS server on the ring: the replies are byte for byte what the responder says, which the cases of
 // package dns hold to what sockets say.
 func TestDNSCases(t *testing.T) {

@@ -12,19 +12,21 @@ import (
 	mdns "github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
+	"sluice/config/topology"
 	"sluice/dns"
 	"sluice/dns/explain"
 	"sluice/dns/zone"
 )
 
 func newDig() *cobra.Command {
-	var path, statePath string
+	var path, statePath, from string
 	var asJSON, why bool
 	cmd := &cobra.Command{
-		Use:   "dig -c FILE|DIR NAME [TYPE]",
+		Use:   "dig -c FILE|DIR [--from ADDR] NAME [TYPE]",
 		Short: "Print the answer of the compiled zones, offline",
 		Long: "Dig prints what a DNS client of 'sluice dns' would get for NAME, which is written in full (no search path is applied),\n" +
-			"and TYPE, which is A when not given. NXDOMAIN and REFUSED are answers too: the exit code is 0.\n\n" +
+			"and TYPE, which is A when not given. No other server is asked, whatever dns.forward says. NXDOMAIN and REFUSED are\n" +
+			"answers too: the exit code is 0.\n\n" +
 			"With --explain it says how the name was read, label by label from the right, which objects of the topology the records\n" +
 			"come from, or which label does not exist and what is near it.",
 		Example: "  sluice dig -c web.toml web.shop.svc.cluster.local\n" +
@@ -40,6 +42,10 @@ func newDig() *cobra.Command {
 			if err := notAnAddress(args[0]); err != nil {
 				return err
 			}
+			client, err := parseClient(from)
+			if err != nil {
+				return err
+			}
 			t, err := loadAfter(cmd, path, statePath)
 			if err != nil {
 				return err
@@ -48,7 +54,7 @@ func newDig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, err := dns.Lookup(zones, args[0], qtype)
+			result, err := dns.Lookup(zones, client, args[0], qtype)
 			if err != nil {
 				return usagef("%v", err)
 			}
@@ -63,12 +69,13 @@ func newDig() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
 			}
-			return out.print(cmd.OutOrStdout())
+			return out.print(cmd.OutOrStdout(), &t.DNS)
 		}),
 	}
 	configFlag(cmd, &path)
 	stateFlag(cmd, &statePath)
 	jsonFlag(cmd, &asJSON)
+	cmd.Flags().StringVar(&from, "from", "", "address of the client, whose search path is followed if it is a pod's and dns.autopath is on")
 	cmd.Flags().BoolVar(&why, "explain", false, "say which objects the answer comes from, or why there is none")
 	return cmd
 }
@@ -79,8 +86,8 @@ type digOutput struct {
 	Explain []explain.Step `json:"explain,omitempty"` // not empty when it was asked for
 }
 
-func (o *digOutput) print(w io.Writer) error {
-	if err := printAnswer(w, o.Result); err != nil || o.Explain == nil {
+func (o *digOutput) print(w io.Writer, settings *topology.DNS) error {
+	if err := printAnswer(w, o.Result, settings); err != nil || o.Explain == nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(w, "\n;; EXPLANATION"); err != nil {
@@ -91,6 +98,18 @@ func (o *digOutput) print(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Stage, s.Result, s.Why)
 	}
 	return t.Flush()
+}
+
+// parseClient reads the address of a client; "" is one that nothing is known of.
+func parseClient(text string) (netip.Addr, error) {
+	if text == "" {
+		return netip.Addr{}, nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}, usagef("--from %q: must be an address such as 198.18.0.50", text)
+	}
+	return a.Unmap(), nil
 }
 
 // question accepts a name and perhaps a type.
@@ -113,8 +132,17 @@ func notAnAddress(name string) error {
 	return usagef("%q is an address: its name is asked for by %s PTR", name, strings.TrimSuffix(reverse, "."))
 }
 
+// refusal says what REFUSED means here.
+func refusal(settings *topology.DNS) string {
+	const outside = ";; the name is in no zone of this topology; names are written in full"
+	if settings.Forwards() {
+		return outside + "; 'run' and 'dns' ask the servers of dns.forward and dns.stub"
+	}
+	return outside
+}
+
 // printAnswer prints a reply in the manner of dig.
-func printAnswer(w io.Writer, r *dns.Result) error {
+func printAnswer(w io.Writer, r *dns.Result, settings *topology.DNS) error {
 	flags := ""
 	if r.AA {
 		flags += " aa"
@@ -129,7 +157,7 @@ func printAnswer(w io.Writer, r *dns.Result) error {
 		return err
 	}
 	if r.RCode == "REFUSED" {
-		if _, err := fmt.Fprintln(w, ";; the name is in no zone of this topology; names are written in full"); err != nil {
+		if _, err := fmt.Fprintln(w, refusal(settings)); err != nil {
 			return err
 		}
 	}

@@ -15,27 +15,36 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/dns"
+	"sluice/dns/forward"
 	"sluice/dns/zone"
 	"sluice/engine/healthz"
 )
 
 func newDNS() *cobra.Command {
 	var path, health string
-	var listen []string
+	var listen, listenTLS []string
 	cmd := &cobra.Command{
 		Use:   "dns -c FILE|DIR --listen ADDR:PORT",
 		Short: "Run only the DNS server, on ordinary UDP and TCP sockets",
-		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. It forwards nothing: other names are REFUSED. Ports\n" +
-			"below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that 'sluice run' has allocated are read from\n" +
-			"gateway.state_file. SIGHUP reads the topology again; with a fault in it, the one from before stays in use.\n\n" +
+		Long: "Dns answers for the zones of the topology until SIGINT or SIGTERM. Other names are REFUSED, but for those that\n" +
+			"dns.forward and dns.stub name servers for. Ports below 1024 need root or CAP_NET_BIND_SERVICE. The addresses that\n" +
+			"'sluice run' has allocated are read from gateway.state_file. SIGHUP reads the topology again, and the files that\n" +
+			"dns.forward names; with a fault in them, what was before stays in use.\n\n" +
 			"--health serves /health, /ready and /metrics over HTTP.",
 		Example: "  sluice dns -c web.toml --listen 127.0.0.1:5353\n" +
 			"  sluice dns -c web.toml --listen 198.18.0.10:53 --health 198.18.0.10:8181",
 		Args: noArgs,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
-			addrs, err := parseListen(listen)
+			addrs, err := parseListen("--listen", listen)
 			if err != nil {
 				return err
+			}
+			secure, err := parseListen("--tls-listen", listenTLS)
+			if err != nil {
+				return err
+			}
+			if len(secure) > len(addrs) {
+				return usagef("--tls-listen: %d addresses, and --listen has %d", len(secure), len(addrs))
 			}
 			if _, err := netip.ParseAddrPort(health); err != nil && health != "" {
 				return usagef("--health %q: must be an address and a port such as 127.0.0.1:8181 or [2001:db8::10]:8181", health)
@@ -46,17 +55,18 @@ func newDNS() *cobra.Command {
 			defer signal.Stop(reload)
 			d := newDNSServers(&fileSource{path: path, log: log}, addrs, log)
 			if health == "" {
-				return d.run(cmd.Context(), reload)
+				return d.run(cmd.Context(), secure, reload)
 			}
 			stop, err := d.serveStatus(health)
 			if err != nil {
 				return err
 			}
-			return errors.Join(d.run(cmd.Context(), reload), stop())
+			return errors.Join(d.run(cmd.Context(), secure, reload), stop())
 		}),
 	}
 	configFlag(cmd, &path)
 	cmd.Flags().StringArrayVar(&listen, "listen", nil, "address and port to answer on, such as 198.18.0.10:53; may be given several times")
+	cmd.Flags().StringArrayVar(&listenTLS, "tls-listen", nil, "the same for DNS over TLS, by the certificate of dns.tls_certificate, such as 198.18.0.10:853")
 	cmd.Flags().StringVar(&health, "health", "", "address and port to serve /health, /ready and /metrics on (default none)")
 	if err := cmd.MarkFlagRequired("listen"); err != nil {
 		panic(err) // the flag was defined one line above
@@ -64,11 +74,11 @@ func newDNS() *cobra.Command {
 	return cmd
 }
 
-func parseListen(listen []string) (addrs []netip.AddrPort, err error) {
+func parseListen(flag string, listen []string) (addrs []netip.AddrPort, err error) {
 	for _, l := range listen {
 		a, err := netip.ParseAddrPort(l)
 		if err != nil {
-			return nil, usagef("--listen %q: must be an address and a port such as 198.18.0.10:53 or [2001:db8::10]:53", l)
+			return nil, usagef("%s %q: must be an address and a port such as 198.18.0.10:53 or [2001:db8::10]:53", flag, l)
 		}
 		addrs = append(addrs, a)
 	}
@@ -81,11 +91,14 @@ type dnsServers struct {
 	addrs  []netip.AddrPort // to answer at
 	log    *slog.Logger
 	notify *dns.Notifier
+	secure *dns.Certificate // of DNS over TLS, nil without it
 	ready  healthz.Readiness
 
 	mu      sync.Mutex // guards what follows, which dns_status.go reads
 	servers []*dns.Server
-	zones   *zone.Zones // those in use
+	zones   *zone.Zones        // those in use
+	forward *forward.Forwarder // the one in use, nil for none
+	retired forward.Counters   // of those from before
 	reloads struct{ done, refused uint64 }
 }
 
@@ -97,19 +110,23 @@ func newDNSServers(source *fileSource, addrs []netip.AddrPort, log *slog.Logger)
 }
 
 // run answers on each address until ctx ends, and reads the topology again at each signal.
-func (d *dnsServers) run(ctx context.Context, reload <-chan os.Signal) (err error) {
-	zones, err := d.load(ctx)
-	if err != nil {
+func (d *dnsServers) run(ctx context.Context, secure []netip.AddrPort, reload <-chan os.Signal) (err error) {
+	defer func() { err = errors.Join(err, d.close()) }()
+	if len(secure) > 0 {
+		d.secure = &dns.Certificate{Log: d.log}
+	}
+	if err := d.load(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
-	d.use(zones)
-	for _, a := range d.addrs {
-		if err := d.open(a); err != nil {
+	for i, a := range d.addrs {
+		o := dns.Options{Listen: a, Certificate: d.secure, Log: d.log}
+		if i < len(secure) {
+			o.ListenTLS = secure[i]
+		}
+		if err := d.open(o); err != nil {
 			return err
 		}
 	}
-	d.notify.Announce(zones)
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,61 +137,94 @@ func (d *dnsServers) run(ctx context.Context, reload <-chan os.Signal) (err erro
 	}
 }
 
-// open starts to answer on an address.
-func (d *dnsServers) open(a netip.AddrPort) error {
-	s, err := dns.Open(dns.Options{Listen: a, Log: d.log})
+// reload reads the topology again.
+func (d *dnsServers) reload(ctx context.Context) {
+	err := d.load(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.reloads.refused++
+		d.log.Error("the topology has faults: the one from before stays in use", "error", err)
+		return
+	}
+	d.reloads.done++
+	d.log.Info("topology read again", "serial", d.zones.Serial())
+}
+
+// open starts a server.
+func (d *dnsServers) open(o dns.Options) error {
+	s, err := dns.Open(o)
 	if err != nil {
 		return err
 	}
-	s.SetZones(d.zones)
+	s.Serve(d.zones, d.forward)
 	d.mu.Lock()
 	d.servers = append(d.servers, s)
 	d.mu.Unlock()
 	d.log.Info("answering", "address", s.Addr())
+	if o.ListenTLS.IsValid() {
+		d.log.Info("answering over TLS", "address", s.AddrTLS())
+	}
 	return nil
 }
 
-// use has all servers answer by zones.
-func (d *dnsServers) use(zones *zone.Zones) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.zones = zones
-	for _, s := range d.servers {
-		s.SetZones(zones)
-	}
-}
-
-// reload reads the topology again.
-func (d *dnsServers) reload(ctx context.Context) {
-	zones, err := d.load(ctx)
-	d.mu.Lock()
-	if err != nil {
-		d.reloads.refused++
-	} else {
-		d.reloads.done++
-	}
-	d.mu.Unlock()
-	if err != nil {
-		d.log.Error("the topology has faults: the one from before stays in use", "error", err)
-		return
-	}
-	d.use(zones)
-	d.notify.Announce(zones)
-	d.log.Info("topology read again", "serial", zones.Serial())
-}
-
-// load compiles the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
+// load puts in use the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
 // nothing is accepted, and so nothing written.
-func (d *dnsServers) load(ctx context.Context) (*zone.Zones, error) {
+func (d *dnsServers) load(ctx context.Context) error {
 	t, err := d.source.Load(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	zones, err := zone.Next(t, d.zones, time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("compiling the DNS zones: %w", err)
+		return fmt.Errorf("compiling the DNS zones: %w", err)
 	}
-	return zones, nil
+	if d.secure != nil {
+		if t.DNS.TLSCertificate == "" {
+			return fmt.Errorf("--tls-listen: the topology names no certificate: set dns.tls_certificate and dns.tls_key")
+		}
+		if err := d.secure.Use(t.DNS.TLSCertificate, t.DNS.TLSKey); err != nil {
+			return err
+		}
+	}
+	before := d.forward
+	next, err := forward.Renew(before, &t.DNS, forward.Options{Log: d.log})
+	if err != nil {
+		return err
+	}
+	d.use(zones, next)
+	d.notify.Announce(zones)
+	if before != next {
+		d.forwarding(before)
+	}
+	return nil
+}
+
+// use has all servers answer by zones, and ask another forwarder.
+func (d *dnsServers) use(zones *zone.Zones, next *forward.Forwarder) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.zones, d.forward = zones, next
+	for _, s := range d.servers {
+		s.Serve(zones, next)
+	}
+}
+
+// forwarding says who is asked for other names from now on, and ends the forwarder from before.
+func (d *dnsServers) forwarding(before *forward.Forwarder) {
+	if before != nil {
+		before.Close()
+		c := before.Counters()
+		c.Entries, c.Upstreams, c.Unhealthy = 0, 0, 0
+		d.mu.Lock()
+		d.retired.Add(c)
+		d.mu.Unlock()
+	}
+	if d.forward != nil {
+		d.log.Info("forwarding", "servers", d.forward)
+	} else {
+		d.log.Info("forwarding ends")
+	}
 }
 
 func (d *dnsServers) close() error {
@@ -183,6 +233,9 @@ func (d *dnsServers) close() error {
 	var errs []error
 	for _, s := range d.servers {
 		errs = append(errs, s.Close())
+	}
+	if d.forward != nil {
+		d.forward.Close()
 	}
 	return errors.Join(errs...)
 }

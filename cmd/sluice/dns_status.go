@@ -55,7 +55,11 @@ func (d *dnsServers) sample() metrics.ServerSample {
 	defer d.mu.Unlock()
 	s := metrics.ServerSample{Version: version, Reloads: d.reloads.done, Refused: d.reloads.refused}
 	for _, server := range d.servers {
-		s.Sockets.Add(server.Counters())
+		s.DNS.Sockets.Add(server.Counters())
+	}
+	s.DNS.Forward = d.retired
+	if d.forward != nil {
+		s.DNS.Forward.Add(d.forward.Counters())
 	}
 	return s
 }

@@ -74,7 +74,7 @@ func TestDNSStatus(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	reload, done := make(chan os.Signal), make(chan error, 1)
-	go func() { done <- d.run(ctx, reload) }()
+	go func() { done <- d.run(ctx, nil, reload) }()
 	b.wait("/ready", "OK")
 	b.ask()
 	b.wait("/metrics", "\ncoredns_dns_requests_total{proto=\"udp\",type=\"A\"} 1\n")

@@ -135,7 +135,7 @@ func (r *resolver) selector(s serviceAt) {
 // (k8s.io/endpointslice, podToEndpoint): one for each address of a pod whose family the service has.
 func (r *resolver) podEndpoints(s serviceAt) {
 	for _, p := range r.podsByLabel.matching(r.out.Pods, s.out.Namespace, s.out.Selector) {
-		if p.Phase == "Succeeded" || p.Phase == "Failed" {
+		if p.Ended() {
 			continue // it has ended, and its address may be another's by now
 		}
 		ports := resolvedPorts(s.out.Ports, p)

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func verdictOf(r *dns.Result) explain.Verdict {
 // agree asks for a name and holds the explanation to the reply: the verdict, and an object for each record. It returns the steps.
 func agree(t testing.TB, x *explain.Explainer, z *zone.Zones, name, qtype string) []explain.Step {
 	t.Helper()
-	r, err := dns.Lookup(z, name, qtype)
+	r, err := dns.Lookup(z, netip.Addr{}, name, qtype)
 	if err != nil {
 		t.Fatal(err)
 	}

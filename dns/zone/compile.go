@@ -51,7 +51,14 @@ func Compile(t *topology.Topology, serial uint32) (*Zones, error) {
 			return nil, err
 		}
 	}
-	return c.pack(), nil
+	z := c.pack()
+	if z.outside, err = newOutside(&t.DNS); err != nil {
+		return nil, fmt.Errorf("dns.stub: %w", err)
+	}
+	if z.search, err = searchPaths(t, domain); err != nil {
+		return nil, fmt.Errorf("dns.search: %w", err)
+	}
+	return z, nil
 }
 
 // compiler holds what Compile gathers.

@@ -30,7 +30,7 @@ func (c *compiler) pods() error {
 
 // pod adds the names of a pod. One that has ended has given its addresses back.
 func (c *compiler) pod(p *topology.Pod, top string) error {
-	if !c.top.DNS.Shows(p.Namespace) || p.Phase == "Succeeded" || p.Phase == "Failed" {
+	if !c.top.DNS.Shows(p.Namespace) || p.Ended() {
 		return nil
 	}
 	for _, a := range p.Addresses {

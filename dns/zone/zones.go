@@ -16,6 +16,9 @@ type Zones struct {
 	below  bool // some nodes have names below them that are not nodes
 	chaos  map[string]*Answer
 
+	outside outside
+	search  search
+
 	serial   uint32
 	transfer []netip.Prefix // who may have whole zones
 }
@@ -80,6 +83,9 @@ func (z *Zones) parent(q *wire.Question) *Node {
 	}
 	return z.nodes[string(q.Suffix(q.Labels()-1))]
 }
+
+// Open reports whether the answer ends with a CNAME record whose target lies outside the zone, so that it holds nothing of what was asked.
+func (a *Answer) Open() bool { return a.Type == 0 && a.Records > 0 && !a.Negative }
 
 // Names returns how many names exist, empty non-terminals included.
 func (z *Zones) Names() int { return len(z.nodes) }

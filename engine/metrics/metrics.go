@@ -4,7 +4,6 @@ package metrics
 
 import (
 	"net/http"
-	"runtime"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,6 +66,7 @@ type collector struct {
 	purged, healthPorts, healthPortFailures                               *prometheus.Desc
 	reloads                                                               reloadMetrics
 	dns                                                                   dnsMetrics
+	forward                                                               forwardMetrics
 }
 
 func newCollector(sample func() Sample) *collector {
@@ -77,6 +77,7 @@ func newCollector(sample func() Sample) *collector {
 		sample:        sample,
 		dns:           newDNSMetrics(),
 		reloads:       newReloadMetrics(),
+		forward:       newForwardMetrics(),
 		generation:    desc("generation", "Number of the published state of services and health."),
 		packets:       desc("packets_total", "Packets that workers received, by why they met their verdict.", "reason"),
 		bytes:         desc("packet_bytes_total", "Bytes of these packets, Ethernet headers included.", "reason"),
@@ -103,10 +104,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.sample()
-	counter := counterTo(ch)
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	counter, sum, gauge := sendersTo(ch)
 	ch <- buildInfo(s.Version)
 	gauge(c.generation, float64(s.Generation))
 	for r := range reason.Count {
@@ -137,37 +135,24 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.healthPorts, float64(s.HealthPortsMissing), "missing")
 	counter(c.healthPortFailures, s.HealthPortFailures)
 	c.dns.collect(counter, &s.DNS)
+	c.forward.collect(counter, sum, gauge, &s.DNS)
 }
 
-// counterFunc sends a counter with labels.
-type counterFunc func(d *prometheus.Desc, v uint64, labels ...string)
+// counterFunc sends a counter with labels, and valueFunc one that is no whole number, or a gauge.
+type (
+	counterFunc func(d *prometheus.Desc, v uint64, labels ...string)
+	valueFunc   func(d *prometheus.Desc, v float64, labels ...string)
+)
 
-func counterTo(ch chan<- prometheus.Metric) counterFunc {
-	return func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+// sendersTo returns what sends to a channel: counters, counters that are no whole numbers, and gauges.
+func sendersTo(ch chan<- prometheus.Metric) (counter counterFunc, sum, gauge valueFunc) {
+	of := func(typ prometheus.ValueType) valueFunc {
+		return func(d *prometheus.Desc, v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, typ, v, labels...)
+		}
 	}
-}
-
-// buildInfo says what runs.
-func buildInfo(version string) prometheus.Metric {
-	d := prometheus.NewDesc("sluice_build_info", "1, by the version of the program and of Go.", []string{"version", "goversion"}, nil)
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, 1, version, runtime.Version())
-}
-
-// reloadMetrics are the descriptions of what is counted of reloads.
-type reloadMetrics struct{ done, refused *prometheus.Desc }
-
-func newReloadMetrics() reloadMetrics {
-	return reloadMetrics{
-		done: prometheus.NewDesc("sluice_reloads_total", "Reloads that were taken into use.", nil, nil),
-		refused: prometheus.NewDesc("sluice_reload_failures_total",
-			"Reloads that were refused: the topology from before stayed in use.", nil, nil),
-	}
-}
-
-func (m *reloadMetrics) collect(counter counterFunc, done, refused uint64) {
-	counter(m.done, done)
-	counter(m.refused, refused)
+	sum, gauge = of(prometheus.CounterValue), of(prometheus.GaugeValue)
+	return func(d *prometheus.Desc, v uint64, labels ...string) { sum(d, float64(v), labels...) }, sum, gauge
 }
 
 func (c *collector) collectSocket(counter counterFunc, s *xdp.SocketStats) {

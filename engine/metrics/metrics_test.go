@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"sluice/conntrack"
+	"sluice/dns/forward"
 	"sluice/engine/metrics"
 	"sluice/nat/reason"
 	"sluice/xdp"
@@ -48,9 +49,13 @@ func sample() metrics.Sample {
 	s.DNS.Ring.Replies[0], s.DNS.Ring.Replies[3], s.DNS.Ring.Truncated = 61, 62, 63
 	s.DNS.Sockets.UDP.Replies[0], s.DNS.Sockets.UDP.Unsent = 64, 65
 	s.DNS.Sockets.TCP.Replies[16], s.DNS.Sockets.TCP.Refused, s.DNS.Sockets.TCP.Transfers, s.DNS.Sockets.TCP.Ignored = 66, 67, 68, 69
-	s.DNS.Ring.Types[0], s.DNS.Ring.Types[1], s.DNS.Sockets.UDP.Types[1], s.DNS.Sockets.TCP.Types[2] = 71, 72, 73, 74
-	s.DNS.Ring.DO, s.DNS.Sockets.UDP.DO, s.DNS.Sockets.TCP.DO = 75, 76, 77
+	s.DNS.Ring.Types[0], s.DNS.Ring.Types[1], s.DNS.Sockets.UDP.Types[1] = 101, 102, 103
+	s.DNS.Sockets.TCP.Types[2], s.DNS.Sockets.TLS.Types[2] = 104, 105
+	s.DNS.Ring.DO, s.DNS.Sockets.UDP.DO, s.DNS.Sockets.TCP.DO, s.DNS.Sockets.TLS.DO = 106, 107, 108, 109
 	s.Version = "v1.2.3"
+	s.DNS.Sockets.Shed, s.DNS.Sockets.TLS.Ignored = 70, 83
+	s.DNS.Forward = forward.Counters{Sent: 71, Failures: 72, WaitedNanos: 73_500_000_000, ProbeFailures: 74, Overloads: 75, Hits: 76, Denials: 77,
+		Misses: 78, Evictions: 79, Prefetches: 80, Stale: 81, Entries: 82, Upstreams: 5, Unhealthy: 2}
 	return s
 }
 
@@ -79,11 +84,11 @@ func TestMetrics(t *testing.T) {
 		`sluice_health_check_ports{state="open"} 4`,
 		`sluice_health_check_ports{state="missing"} 8`,
 		`sluice_health_check_port_failures_total 9`,
-		`coredns_dns_requests_total{proto="udp",type="other"} 71`,
-		`coredns_dns_requests_total{proto="udp",type="A"} 145`,
-		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 74`,
+		`coredns_dns_requests_total{proto="udp",type="other"} 101`,
+		`coredns_dns_requests_total{proto="udp",type="A"} 205`,
+		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 209`,
 		`coredns_dns_requests_total{proto="tcp",type="IXFR"} 0`,
-		`coredns_dns_do_requests_total 228`,
+		`coredns_dns_do_requests_total 430`,
 		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`coredns_dns_responses_total{rcode="NOERROR"} 125`,
 		`coredns_dns_responses_total{rcode="NXDOMAIN"} 62`,
@@ -94,6 +99,23 @@ func TestMetrics(t *testing.T) {
 		`sluice_dns_ignored_total{path="tcp"} 69`,
 		`sluice_dns_refused_connections_total 67`,
 		`sluice_dns_transfers_total 68`,
+		`sluice_dns_forwarded_total 71`,
+		`sluice_dns_forward_failures_total 72`,
+		`sluice_dns_forward_seconds_total 73.5`,
+		`coredns_proxy_healthcheck_failures_total 74`,
+		`coredns_forward_max_concurrent_rejects_total 75`,
+		`sluice_dns_shed_total 70`,
+		`sluice_dns_ignored_total{path="tls"} 83`,
+		`coredns_cache_hits_total{type="success"} 76`,
+		`coredns_cache_hits_total{type="denial"} 77`,
+		`coredns_cache_misses_total 78`,
+		`coredns_cache_requests_total 231`,
+		`coredns_cache_evictions_total 79`,
+		`coredns_cache_prefetch_total 80`,
+		`coredns_cache_served_stale_total 81`,
+		`coredns_cache_entries 82`,
+		`sluice_dns_upstreams{healthy="true"} 3`,
+		`sluice_dns_upstreams{healthy="false"} 2`,
 		`process_resident_memory_bytes`,
 	} {
 		if !strings.Contains(text, "\n"+want) {
@@ -105,19 +127,22 @@ func TestMetrics(t *testing.T) {
 // TestServer covers the metrics of a DNS server alone, and that no others are there.
 func TestServer(t *testing.T) {
 	h, err := metrics.ServerHandler(func() metrics.ServerSample {
-		return metrics.ServerSample{Version: "v1.2.3", Sockets: sample().DNS.Sockets, Reloads: 52, Refused: 53}
+		return metrics.ServerSample{Version: "v1.2.3", DNS: metrics.DNS{Sockets: sample().DNS.Sockets, Forward: sample().DNS.Forward},
+			Reloads: 52, Refused: 53}
 	})
 	text := body(t, h, err)
 	for _, want := range []string{
-		`coredns_dns_requests_total{proto="udp",type="A"} 73`,
-		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 74`,
-		`coredns_dns_do_requests_total 153`,
-		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
+		`coredns_dns_requests_total{proto="udp",type="A"} 103`,
+		`coredns_dns_requests_total{proto="tcp",type="AAAA"} 209`,
+		`coredns_dns_do_requests_total 324`,
 		`coredns_dns_responses_total{rcode="NOERROR"} 64`,
 		`sluice_dns_unsent_total{path="udp"} 65`,
 		`sluice_dns_replies_total{path="ring"} 0`,
+		`sluice_dns_forwarded_total 71`,
+		`sluice_dns_forward_seconds_total 73.5`,
 		`sluice_reloads_total 52`,
 		`sluice_reload_failures_total 53`,
+		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`process_resident_memory_bytes`,
 	} {
 		if !strings.Contains(text, "\n"+want) {
