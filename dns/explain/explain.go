@@ -52,6 +52,9 @@ func (x *Explainer) Explain(name, qtype string, r *dns.Result) (*Explanation, er
 	}
 	e := &explainer{tree: x.tree, qtype: q.Type}
 	verdict, why := e.question(string(q.Name()))
+	if verdict == NoName && r.RCode == "NOERROR" {
+		verdict, why = e.searchPath(r.Answer)
+	}
 	e.records(r.Answer)
 	if verdict == Answered {
 		why = count(len(r.Answer), "record")
@@ -66,6 +69,7 @@ type explainer struct {
 	qtype uint16
 	steps []Step
 	found []*node // the names on the way, which have the records of the answer
+	hops  int     // how often aliases have led from zone to zone
 }
 
 func (e *explainer) step(stage, result, why string) {

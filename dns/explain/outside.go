@@ -19,7 +19,11 @@ func (e *explainer) outsideAll(text string) string {
 	case "version.bind", "version.server", "authors.bind", "hostname.bind", "id.server":
 		return "the name is answered in class CH only, which dig does not ask for: see dns.chaos"
 	}
-	return "the name is in no zone of this topology: " + e.allZones()
+	why := "the name is in no zone of this topology: " + e.allZones()
+	if e.top.DNS.Forwards() {
+		why += "; dns.forward and dns.stub say whom 'run' and 'dns' ask"
+	}
+	return why
 }
 
 // outsideReverse notes the addresses that a reverse name outside all zones stands for.

@@ -215,6 +215,26 @@ func TestOutside(t *testing.T) {
 	}
 }
 
+// TestSearchPath covers an answer that is found under another name on the search path of the pod that asks.
+func TestSearchPath(t *testing.T) {
+	in := dnstest.Input()
+	in.DNS.Autopath = true
+	z := dnstest.Compile(t, in)
+	var got []string
+	for _, s := range agreeWith(t, explain.New(dnstest.Resolve(t, in), z), z, pod, "cart.shop.ops.svc.grid.example", "A") {
+		got = append(got, s.Stage+" | "+s.Result+" | "+s.Why)
+	}
+	const search = "cart.shop.svc.grid.example | the client is a pod, whose search path is followed (dns.autopath)\n"
+	want := svc + "namespace | ops | 2 services\nmissing | shop | service \"ops/shop\" does not exist\n" +
+		"search | " + search + shop +
+		"service | shop/cart | ClusterIP 10.96.4.10; 2 of 2 endpoints ready\n" +
+		"record | CNAME cart.shop.svc.grid.example. | the client is a pod, whose search path is followed (dns.autopath)\n" +
+		"record | A 10.96.4.10 | ClusterIP of service shop/cart\nreply | NOERROR | 2 records"
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
+
 // TestSuggested covers names that do not exist and that others, which do, are suggested for.
 func TestSuggested(t *testing.T) {
 	for name, want := range map[string]string{
