@@ -113,7 +113,8 @@ func (e *explainer) standIn(above *node, text string) *node {
 		return &n
 	}
 	if a, ok := undashed(label); ok && above.pods {
-		n := &node{text: text, zone: above.zone, level: true, kind: "pod", object: a.String(), note: "spelled by the label: dns.pods is \"insecure\""}
+		n := &node{text: text, zone: above.zone, level: true, kind: "pod", object: a.String(),
+			note: "spelled by the label: dns.pods is \"insecure\""}
 		n.address(a, "spelled by the name")
 		return n
 	}
