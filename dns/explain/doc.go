@@ -8,6 +8,7 @@
 //	verdict.go   what the question comes to, along aliases
 //	missing.go   names that do not exist
 //	outside.go   names in no zone
+//	search.go    answers that were found on the search path of the client
 //	suggest.go   names that were perhaps meant
 //	records.go   whose each record of the answer is
 //	tree.go      the names of a topology, each with the objects that it stands for

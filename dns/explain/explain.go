@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"sluice/config/topology"
 	"sluice/dns"
@@ -53,9 +52,8 @@ func (x *Explainer) Explain(name, qtype string, r *dns.Result) (*Explanation, er
 	}
 	e := &explainer{tree: x.tree, qtype: q.Type}
 	verdict, why := e.question(string(q.Name()))
-	if found := searchedFor(r); found != "" && verdict == NoName {
-		e.step("search", dotted(found), "the client is a pod, whose search path leads there: dns.autopath")
-		verdict, why = e.question(found)
+	if verdict == NoName && r.RCode == "NOERROR" {
+		verdict, why = e.searchPath(r.Answer)
 	}
 	e.records(r.Answer)
 	if verdict == Answered {
@@ -65,29 +63,13 @@ func (x *Explainer) Explain(name, qtype string, r *dns.Result) (*Explanation, er
 	return &Explanation{verdict, e.steps}, nil
 }
 
-// searchedFor returns in wire form what the name asked for stands for by the search path of a client, or "": an answer for a name that does
-// not exist begins with an alias.
-func searchedFor(r *dns.Result) string {
-	if r.RCode != "NOERROR" || len(r.Answer) == 0 {
-		return ""
-	}
-	fields := strings.Fields(r.Answer[0])
-	if len(fields) != 5 || fields[3] != "CNAME" {
-		return ""
-	}
-	name, err := wire.Name(fields[4])
-	if err != nil { // it has escapes, which no name of a topology has
-		return ""
-	}
-	return name
-}
-
 // explainer gathers the steps of one question.
 type explainer struct {
 	*tree
 	qtype uint16
 	steps []Step
 	found []*node // the names on the way, which have the records of the answer
+	hops  int     // how often aliases have led from zone to zone
 }
 
 func (e *explainer) step(stage, result, why string) {
@@ -131,7 +113,8 @@ func (e *explainer) standIn(above *node, text string) *node {
 		return &n
 	}
 	if a, ok := undashed(label); ok && above.pods {
-		n := &node{text: text, zone: above.zone, level: true, kind: "pod", object: a.String(), note: "spelled by the label: dns.pods is \"insecure\""}
+		n := &node{text: text, zone: above.zone, level: true, kind: "pod", object: a.String(),
+			note: "spelled by the label: dns.pods is \"insecure\""}
 		n.address(a, "spelled by the name")
 		return n
 	}

@@ -38,6 +38,7 @@ func FuzzAgree(f *testing.F) {
 		}
 		for _, s := range all {
 			agree(t, s.x, s.z, name, typ)
+			agreeWith(t, s.x, s.z, pod, name, typ)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func (t *tree) pod(p *topology.Pod, top string) {
 	}
 	for _, a := range p.Addresses {
 		text := under(top, p.Namespace, dashed(a))
-		if p.Phase == "Succeeded" || p.Phase == "Failed" {
+		if p.Ended() {
 			t.absent[text] = fmt.Sprintf("pod %s/%s has ended (%s), and has given the address back", p.Namespace, p.Name, p.Phase)
 			continue
 		}

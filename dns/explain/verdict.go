@@ -9,8 +9,11 @@ import (
 	"sluice/dns/wire"
 )
 
-// maxChain is how many aliases one answer follows.
-const maxChain = 10
+// maxChain is how many aliases one answer follows inside a zone, and maxHops how many from there on where forwarding is on.
+const (
+	maxChain = 10
+	maxHops  = 8
+)
 
 // question returns what the question for a name comes to, and why.
 func (e *explainer) question(text string) (Verdict, string) {
@@ -58,13 +61,13 @@ func (e *explainer) follow(n *node) (Verdict, string) {
 		target := n.target()
 		e.step("alias", dotted(target), "where "+dotted(n.text)+" leads")
 		if e.zoneOf(target) != n.zone {
-			return Answered, e.leaves(target)
+			return e.leaves(target)
 		}
 		e.read(target)
 		next := e.names[target]
 		switch {
 		case next == nil && e.spelled(target):
-			return Answered, ""
+			return e.open(target)
 		case next == nil && e.top.DNS.Compat:
 			return NoData, "the alias leads to a name that does not exist: dns.coredns_compat leaves it out, and denies nothing"
 		case next == nil:
@@ -78,17 +81,32 @@ func (e *explainer) follow(n *node) (Verdict, string) {
 		}
 		n = next
 	}
-	return Answered, ""
+	return e.open(n.target())
 }
 
-// leaves notes that an alias leads out of its zone.
-func (e *explainer) leaves(target string) string {
-	if apex := e.zoneOf(target); apex != "" {
+// leaves returns what the question comes to when an alias leads out of its zone.
+func (e *explainer) leaves(target string) (Verdict, string) {
+	switch apex := e.zoneOf(target); {
+	case apex == "" && e.top.DNS.Forwards():
+		e.step("zone", "none", "the alias leads out of the zones of this topology: dns.forward and dns.stub say whom 'run' and 'dns' ask")
+		return Answered, ""
+	case apex == "":
+		e.step("zone", "none", "the alias leads out of the zones of this topology: the client asks elsewhere")
+		return Answered, ""
+	case !e.top.DNS.Forwards():
 		e.step("zone", dotted(apex), "another zone of this topology: the client asks there")
-		return ""
 	}
-	e.step("zone", "none", "the alias leads out of the zones of this topology: the client asks elsewhere")
-	return ""
+	return e.open(target)
+}
+
+// open returns what the question comes to when an answer ends with an alias whose target has one of its own. Where forwarding is on, the
+// server goes on from there, and else the client.
+func (e *explainer) open(target string) (Verdict, string) {
+	e.hops++
+	if !e.top.DNS.Forwards() || e.hops > maxHops {
+		return Answered, ""
+	}
+	return e.question(target)
 }
 
 // end returns what the question comes to at the end of aliases.
