@@ -19,21 +19,24 @@ const (
 	plainLimit = 512
 )
 
-// Responder turns queries into replies. It has no state: the zones come with each query, so that a query sees one generation of
-// them. It is safe for any number of goroutines, and does not allocate.
-type Responder struct{}
+// Responder turns queries into replies. The zones come with each query, so that a query sees one generation of them. It is safe for any
+// number of goroutines, and does not allocate. The zero value is ready.
+type Responder struct {
+	Cookies *Cookies // nil: none are given
+}
 
-// Client is who asks, and what the way back takes.
+// Client is who asks, and what else the reply depends on.
 type Client struct {
-	Addr  netip.Addr // invalid: not known, and nothing depends on it then
+	Addr  netip.Addr // no IPv4 address in the form of an IPv6 address; invalid: not known, and there are no cookies
 	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit by TCP
+	Time  uint32     // seconds since 1970, for cookies
 }
 
 // Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply never has more bytes than out
 // has room for or than the client takes. Without zones, because they are not loaded yet, it is a server failure: nothing may be said
 // not to exist. query and out must not overlap.
-func (Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
-	n, _ := respond(z, query, out, c)
+func (s Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
+	n, _ := s.respond(z, query, out, c)
 	return n
 }
 
@@ -42,14 +45,19 @@ type reply struct {
 	out    []byte
 	n      int // bytes written
 	limit  int
+	opt    int // bytes that the OPT record is going to have; 0: there is none
 	flags  uint16
 	counts wire.Counts
-	q      wire.Question
+
+	client  Client
+	cookies *Cookies
+	q       wire.Question
 }
 
 // respond is Answer, and says the response code too.
-func respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
+func (s Responder) respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
 	var r reply
+	r.client, r.cookies = c, s.Cookies
 	status := wire.Peek(query, &r.q)
 	r.out, r.limit = out, min(len(out), replyLimit(&r.q, c.Limit))
 	if status == wire.Ignore || r.limit < wire.HeaderLen {
@@ -60,11 +68,20 @@ func respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
 		return r.headerOnly(wire.FormErr)
 	case wire.Unsupported:
 		return r.headerOnly(wire.NotImp)
+	case wire.CookieOnly:
+		if !r.givesCookie() {
+			return r.headerOnly(wire.FormErr)
+		}
 	}
-	if wire.HeaderLen+len(r.q.Section())+wire.OPTLen > r.limit {
+	r.opt = r.optLen()
+	if wire.HeaderLen+len(r.q.Section())+r.opt > r.limit {
 		return 0, 0
 	}
 	r.n = wire.HeaderLen + copy(out[wire.HeaderLen:], r.q.Section())
+	if status == wire.CookieOnly {
+		rcode = r.cookieOnly()
+		return r.end(rcode), rcode
+	}
 	r.counts.Question = 1
 	rcode = r.fill(z)
 	return r.end(rcode), rcode
@@ -92,6 +109,8 @@ func (r *reply) fill(z *zone.Zones) int {
 	switch {
 	case r.q.EDNS && r.q.Version != 0:
 		return wire.BadVers
+	case r.q.BadOption:
+		return wire.FormErr
 	case z == nil:
 		return wire.ServFail
 	case r.q.Class == wire.ClassCH:
@@ -151,12 +170,7 @@ func (r *reply) pod(z *zone.Zones, in *zone.Zone, a netip.Addr) {
 }
 
 // room returns how many bytes may still be written in front of the OPT record.
-func (r *reply) room() int {
-	if r.q.EDNS {
-		return r.limit - r.n - wire.OPTLen
-	}
-	return r.limit - r.n
-}
+func (r *reply) room() int { return r.limit - r.n - r.opt }
 
 // negative writes the SOA of a zone into the authority section, which says for how long the absence may be remembered.
 func (r *reply) negative(in *zone.Zone) {
@@ -204,10 +218,8 @@ func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
 
 // end writes header and OPT record, and returns the length of the reply.
 func (r *reply) end(rcode int) int {
-	if r.q.EDNS {
-		wire.PutOPT(r.out[r.n:], UDPLimit, rcode, r.q.DO)
-		r.n += wire.OPTLen
-		r.counts.Additional++
+	if r.opt > 0 {
+		r.putOPT(rcode)
 	}
 	wire.PutHeader(r.out, &r.q, r.flags, rcode, r.counts)
 	return r.n

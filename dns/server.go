@@ -22,6 +22,7 @@ type Options struct {
 	MaxConnections int            // TCP connections at once; default 1024
 	IdleTimeout    time.Duration  // for a query on a TCP connection to arrive as a whole; default 10 s
 	WriteTimeout   time.Duration  // for a TCP client to take a reply; default 5 s
+	Cookies        *Cookies       // default: of the server's own
 	Log            *slog.Logger   // default: slog.Default()
 }
 
@@ -41,6 +42,9 @@ func (o *Options) defaults() {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = 5 * time.Second
 	}
+	if o.Cookies == nil {
+		o.Cookies = NewCookies()
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -50,19 +54,20 @@ func (o *Options) defaults() {
 //
 // Concurrency: all methods may be called by any goroutine at any time. Each query sees the zones of one SetZones.
 type Server struct {
-	opts    Options
-	zones   atomic.Pointer[zone.Zones]
-	udp     []*udpReader
-	tcp     *tcpListener
-	running sync.WaitGroup
-	close   sync.Once
-	failed  error // of close
+	opts      Options
+	responder Responder
+	zones     atomic.Pointer[zone.Zones]
+	udp       []*udpReader
+	tcp       *tcpListener
+	running   sync.WaitGroup
+	close     sync.Once
+	failed    error // of close
 }
 
 // Open binds the sockets and starts to answer. Close ends it.
 func Open(opts Options) (*Server, error) {
 	opts.defaults()
-	s := &Server{opts: opts}
+	s := &Server{opts: opts, responder: Responder{Cookies: opts.Cookies}}
 	// With port 0 UDP picks a port that may be taken for TCP.
 	attempts := 1
 	if opts.Listen.Port() == 0 {

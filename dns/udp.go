@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,7 +76,8 @@ func (r *udpReader) run() {
 }
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	n, rcode := respond(r.server.zones.Load(), query, out, Client{Addr: client.Addr().Unmap(), Limit: UDPLimit})
+	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: uint32(time.Now().Unix())}
+	n, rcode := r.server.responder.respond(r.server.zones.Load(), query, out, c)
 	r.counters.count(out[:n], rcode)
 	if n == 0 {
 		return

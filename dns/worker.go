@@ -1,21 +1,37 @@
 package dns
 
-import "sluice/dns/zone"
+import (
+	"time"
+
+	"sluice/dns/zone"
+)
 
 // Worker answers for one thread that has the queries in its own memory, as a packet worker does: it has the buffer for the reply and
 // counters of its own, and no socket. It does not allocate.
 //
 // Concurrency: one goroutine, but for Counters.
 type Worker struct {
-	out      [UDPLimit]byte
-	counters tally
+	responder Responder
+	time      uint32
+	out       [UDPLimit]byte
+	counters  tally
 }
 
+// NewWorker returns a worker that answers as r does.
+func NewWorker(r Responder) *Worker {
+	w := &Worker{responder: r}
+	w.SetTime(time.Now())
+	return w
+}
+
+// SetTime says what time it is: the worker reads no clock. Seconds are exact enough.
+func (w *Worker) SetTime(t time.Time) { w.time = uint32(t.Unix()) }
+
 // Answer returns the reply to a query that came by UDP, and its response code. The reply is empty when there is to be none; it is good
-// until the next call.
+// until the next call. Of c the time is the worker's.
 func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int) {
-	c.Limit = min(c.Limit, UDPLimit)
-	n, rcode := respond(z, query, w.out[:], c)
+	c.Limit, c.Time = min(c.Limit, UDPLimit), w.time
+	n, rcode := w.responder.respond(z, query, w.out[:], c)
 	w.counters.count(w.out[:n], rcode)
 	return w.out[:n], rcode
 }

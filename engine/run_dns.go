@@ -22,6 +22,7 @@ import (
 // Concurrency: all methods may be called by any goroutine.
 type nameServers struct {
 	log     *slog.Logger
+	cookies *dns.Cookies // of the workers too
 	mu      sync.Mutex
 	started bool // and not closed
 	open    map[netip.Addr]*nameServer
@@ -31,7 +32,8 @@ type nameServers struct {
 }
 
 func newNameServers(log *slog.Logger) *nameServers {
-	return &nameServers{log: log, open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
+	return &nameServers{log: log, cookies: dns.NewCookies(), open: map[netip.Addr]*nameServer{},
+		notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
 }
 
 // nameServer is a server on one address.
@@ -101,7 +103,8 @@ func (s *nameServers) start(addr netip.Addr) (n *nameServer, err error) {
 	if n.route, err = claim(addr); err != nil {
 		return nil, err
 	}
-	if n.server, err = dns.Open(dns.Options{Listen: netip.AddrPortFrom(addr, dnsPort), FreeBind: true, Log: s.log}); err != nil {
+	n.server, err = dns.Open(dns.Options{Listen: netip.AddrPortFrom(addr, dnsPort), FreeBind: true, Cookies: s.cookies, Log: s.log})
+	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil

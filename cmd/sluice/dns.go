@@ -76,8 +76,9 @@ func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-c
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	cookies := dns.NewCookies()
 	for _, a := range addrs {
-		s, err := dns.Open(dns.Options{Listen: a, Log: d.log})
+		s, err := dns.Open(dns.Options{Listen: a, Cookies: cookies, Log: d.log})
 		if err != nil {
 			return err
 		}

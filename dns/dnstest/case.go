@@ -2,6 +2,7 @@ package dnstest
 
 import (
 	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"sluice/config/topology"
 	"sluice/dns"
+	"sluice/dns/wire"
 	"sluice/dns/zone"
 )
 
@@ -76,6 +78,9 @@ func (c *Case) Zones(t testing.TB) *zone.Zones {
 	return z
 }
 
+// octets are the data of the option in a query.
+const octets = "8 octets"
+
 // Message packs the query of a case.
 func (c *Case) Message(t testing.TB) []byte {
 	t.Helper()
@@ -97,7 +102,7 @@ func (c *Case) Message(t testing.TB) []byte {
 		o.SetVersion(e.Version)
 		o.Hdr.Ttl |= uint32(e.Z)
 		if e.Option != 0 {
-			o.Option = []mdns.EDNS0{&mdns.EDNS0_LOCAL{Code: e.Option, Data: []byte("8 octets")}}
+			o.Option = []mdns.EDNS0{&mdns.EDNS0_LOCAL{Code: e.Option, Data: []byte(octets)}}
 		}
 	}
 	b, err := m.Pack()
@@ -194,8 +199,20 @@ func (c *Case) checkHeader(t testing.TB, m *mdns.Msg) {
 	if (o != nil) != (c.Query.EDNS != nil) {
 		t.Fatalf("OPT %v", o)
 	}
-	if o != nil && (o.Version() != 0 || o.UDPSize() != dns.UDPLimit || len(o.Option) > 0 || o.Hdr.Ttl&0xffff != 0) {
+	if o != nil && (o.Version() != 0 || o.UDPSize() != dns.UDPLimit || o.Hdr.Ttl&0xffff != 0) {
 		t.Errorf("OPT %v", o)
+	}
+	if o != nil && len(o.Option) > 0 {
+		c.checkCookie(t, o.Option)
+	}
+}
+
+// checkCookie checks that the options are the query's cookie and the server's part to it.
+func (c *Case) checkCookie(t testing.TB, options []mdns.EDNS0) {
+	t.Helper()
+	cookie, ok := options[0].(*mdns.EDNS0_COOKIE)
+	if !ok || len(options) != 1 || c.Query.EDNS.Option != wire.OptionCookie || len(cookie.Cookie) != 48 || cookie.Cookie[:16] != hex.EncodeToString([]byte(octets)) {
+		t.Errorf("options %v", options)
 	}
 }
 

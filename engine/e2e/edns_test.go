@@ -19,6 +19,8 @@ const (
 	noError  = "status: NOERROR"
 	badVers  = "status: BADVERS"
 	version0 = "EDNS: version: 0,"
+	// goodCookie is what dig says of a cookie that begins with its own part.
+	goodCookie = " (good)"
 )
 
 func ednsChecks() []ednsCheck {
@@ -54,8 +56,11 @@ func ednsChecks() []ednsCheck {
 		{"keepalive", "+edns=0 +nocookie +norec +keepalive +tcp", withOPT, []string{"KEEPALIVE"}},
 		{"padding", "+edns=0 +nocookie +norec +padding=128", withOPT, []string{"PAD"}},
 		{"ednstcp", "+edns=0 +nocookie +norec +tcp", withOPT, nil},
-		{"optlist", "+edns=0 +norec +nsid +cookie +expire +subnet=0.0.0.0/0", withOPT, []string{"NSID", "EXPIRE", "CLIENT-SUBNET", "COOKIE"}},
-		{"cookie", "+edns=0 +norec +cookie=0102030405060708", withOPT, []string{"COOKIE"}},
+		{"optlist", "+edns=0 +norec +nsid +cookie +expire +subnet=0.0.0.0/0", append([]string{goodCookie}, withOPT...), []string{"NSID", "EXPIRE", "CLIENT-SUBNET"}},
+		{"cookie", "+edns=0 +norec +cookie=0102030405060708", append([]string{"COOKIE: 0102030405060708", goodCookie}, withOPT...), nil},
+		{"cookietcp", "+edns=0 +norec +cookie +tcp", append([]string{goodCookie}, withOPT...), nil},
+		{"badcookie", "+edns=0 +norec +cookie=01020304050607080100000000000000", append([]string{goodCookie}, withOPT...), []string{"BADCOOKIE"}},
+		{"onlycookie", "+edns=0 +norec +cookie +header-only", []string{noError, goodCookie, "QUERY: 0, ANSWER: 0, AUTHORITY: 0, ADDITIONAL: 1"}, nil},
 	}
 }
 
