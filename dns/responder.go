@@ -30,6 +30,7 @@ type Client struct {
 	Addr  netip.Addr // no IPv4 address in the form of an IPv6 address; invalid: not known, and there are no cookies
 	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit by TCP
 	Time  uint32     // seconds since 1970, for cookies
+	Turn  uint32     // where a set of addresses begins: 0 at its first, 1<<31 in the middle
 }
 
 // Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply never has more bytes than out
@@ -192,6 +193,9 @@ func (r *reply) answer(in *zone.Zone, a *zone.Answer) {
 		r.counts.Answer, r.counts.Additional = a.Records, a.Additional
 	}
 	r.n += copy(r.out[r.n:], written)
+	if r.rotates(a) {
+		r.rotate(a, base)
+	}
 	r.spell(in, a, base, len(written))
 	if a.Negative && r.flags&wire.FlagTC == 0 {
 		r.negative(in)

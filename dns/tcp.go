@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/dns/wire"
@@ -21,6 +22,7 @@ type tcpListener struct {
 	server   *Server
 	listener *net.TCPListener
 	replies  sync.Pool // of *[TCPLimit + 2]byte: one is in use only while a reply is made, so that idle connections are cheap
+	turn     atomic.Uint32
 	counters tally
 
 	mu       sync.Mutex
@@ -152,7 +154,7 @@ func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn)
 	buf := l.replies.Get().(*[TCPLimit + 2]byte)
 	defer l.replies.Put(buf)
 	zones := l.server.zones.Load()
-	c := Client{Addr: clientOf(conn), Limit: TCPLimit, Time: uint32(time.Now().Unix())}
+	c := Client{Addr: clientOf(conn), Limit: TCPLimit, Time: uint32(time.Now().Unix()), Turn: l.turn.Add(nextTurn)}
 	n, rcode := l.server.responder.respond(zones, query, buf[2:], c)
 	if rcode == wire.Refused { // as whole zones are to the responder
 		if done, rcode, err := transfer(zones, query, clientOf(conn), out, buf[2:]); done {

@@ -18,6 +18,7 @@ type udpReader struct {
 	server   *Server
 	conn     *net.UDPConn
 	wildcard bool // the socket takes queries to any address: the reply leaves from the one that was asked
+	turn     uint32
 	counters tally
 }
 
@@ -76,7 +77,8 @@ func (r *udpReader) run() {
 }
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: uint32(time.Now().Unix())}
+	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: uint32(time.Now().Unix()), Turn: r.turn}
+	r.turn += nextTurn
 	n, rcode := r.server.responder.respond(r.server.zones.Load(), query, out, c)
 	r.counters.count(out[:n], rcode)
 	if n == 0 {

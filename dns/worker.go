@@ -13,6 +13,7 @@ import (
 type Worker struct {
 	responder Responder
 	time      uint32
+	turn      uint32
 	out       [UDPLimit]byte
 	counters  tally
 }
@@ -28,9 +29,10 @@ func NewWorker(r Responder) *Worker {
 func (w *Worker) SetTime(t time.Time) { w.time = uint32(t.Unix()) }
 
 // Answer returns the reply to a query that came by UDP, and its response code. The reply is empty when there is to be none; it is good
-// until the next call. Of c the time is the worker's.
+// until the next call. Of c the time and the turn are the worker's.
 func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int) {
-	c.Limit, c.Time = min(c.Limit, UDPLimit), w.time
+	c.Limit, c.Time, c.Turn = min(c.Limit, UDPLimit), w.time, w.turn
+	w.turn += nextTurn
 	n, rcode := w.responder.respond(z, query, w.out[:], c)
 	w.counters.count(w.out[:n], rcode)
 	return w.out[:n], rcode
