@@ -1,27 +1,44 @@
 package dns
 
-import "sluice/dns/wire"
+import (
+	"encoding/binary"
+	"time"
 
-// optLen returns how long the OPT record of the reply is going to be; 0: there is none.
+	"sluice/dns/wire"
+)
+
+// paddingBlock is what the length of a padded reply is a multiple of (RFC 8467 section 4.1).
+const paddingBlock = 468
+
+// optLen returns how long the OPT record of the reply is going to be, without padding; 0: there is none.
 func (r *reply) optLen() int {
-	switch {
-	case !r.q.EDNS:
+	if !r.q.EDNS {
 		return 0
-	case r.givesCookie():
-		return wire.OPTLen + wire.OptionHead + cookieLen
 	}
-	return wire.OPTLen
+	n := wire.OPTLen
+	if r.givesCookie() {
+		n += wire.OptionHead + cookieLen
+	}
+	if r.tellsTimeout() {
+		n += wire.OptionHead + 2
+	}
+	return n
+}
+
+// tellsTimeout reports whether the reply says how long the connection may be idle (RFC 7828 section 3.3.2).
+func (r *reply) tellsTimeout() bool {
+	return r.q.Keepalive && r.client.Transport != UDP && r.server.IdleTimeout > 0
 }
 
 // givesCookie reports whether the reply has a cookie: to a client whose address is known, and who knows of cookies.
 func (r *reply) givesCookie() bool {
-	return r.q.Cookie != nil && !r.q.BadOption && r.cookies != nil && r.client.Addr.IsValid()
+	return r.q.Cookie != nil && !r.q.BadOption && r.server.Cookies != nil && r.client.Addr.IsValid()
 }
 
 // cookieOnly returns the response code for a query that asks for nothing but a cookie, or whether the one that it has is good
 // (RFC 7873 section 5.4).
 func (r *reply) cookieOnly() int {
-	if len(r.q.Cookie) == wire.ClientCookieLen || r.cookies.isGood(r.q.Cookie, r.client.Addr, r.client.Time) {
+	if len(r.q.Cookie) == wire.ClientCookieLen || r.server.Cookies.isGood(r.q.Cookie, r.client.Addr, r.client.Time) {
 		return wire.NoError
 	}
 	return wire.BadCookie
@@ -31,18 +48,42 @@ func (r *reply) cookieOnly() int {
 func (r *reply) putOPT(rcode int) {
 	opt := r.out[r.n:]
 	wire.PutOPT(opt, UDPLimit, rcode, r.q.DO)
-	if r.opt > wire.OPTLen {
-		wire.SetOptionsLen(opt, r.opt-wire.OPTLen)
-		r.putOptions(opt[wire.OPTLen:])
+	r.n += wire.OPTLen
+	if r.opt > wire.OPTLen || r.q.Padding {
+		start := r.n
+		r.putOptions()
+		wire.SetOptionsLen(opt, r.n-start)
 	}
-	r.n += r.opt
 	r.counts.Additional++
 }
 
-// putOptions writes the options that optLen has counted.
-func (r *reply) putOptions(out []byte) {
+// putOptions writes the options that optLen has counted, and padding.
+func (r *reply) putOptions() {
 	if r.givesCookie() {
-		wire.PutOption(out, wire.OptionCookie, cookieLen)
-		r.cookies.put(out[wire.OptionHead:], r.q.Cookie, r.client.Addr, r.client.Time)
+		r.server.Cookies.put(r.option(wire.OptionCookie, cookieLen), r.q.Cookie, r.client.Addr, r.client.Time)
 	}
+	if r.tellsTimeout() {
+		const unit = 100 * time.Millisecond
+		binary.BigEndian.PutUint16(r.option(wire.OptionKeepalive, 2), uint16(min(r.server.IdleTimeout/unit, 1<<16-1)))
+	}
+	if r.q.Padding && r.client.Transport == TLS {
+		r.pad()
+	}
+}
+
+// pad fills the reply up, if there is room: to the next block, or to the longest message (RFC 8467 section 4.1). By a transport that
+// everybody can read it would say nothing and cost bytes.
+func (r *reply) pad() {
+	length := r.n + wire.OptionHead
+	if length <= r.limit {
+		clear(r.option(wire.OptionPadding, min((length+paddingBlock-1)/paddingBlock*paddingBlock, r.limit)-length))
+	}
+}
+
+// option writes the head of an option and returns where its n bytes of data belong.
+func (r *reply) option(code uint16, n int) []byte {
+	wire.PutOption(r.out[r.n:], code, n)
+	start := r.n + wire.OptionHead
+	r.n = start + n
+	return r.out[start:r.n]
 }

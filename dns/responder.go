@@ -3,6 +3,7 @@ package dns
 import (
 	"bytes"
 	"net/netip"
+	"time"
 
 	"sluice/dns/wire"
 	"sluice/dns/zone"
@@ -22,15 +23,28 @@ const (
 // Responder turns queries into replies. The zones come with each query, so that a query sees one generation of them. It is safe for any
 // number of goroutines, and does not allocate. The zero value is ready.
 type Responder struct {
-	Cookies *Cookies // nil: none are given
+	Cookies     *Cookies      // nil: none are given
+	IdleTimeout time.Duration // of connections, for clients that ask for it; 0: they are not told
 }
+
+// Transport is what a query comes by.
+type Transport uint8
+
+// The transports.
+const (
+	UDP Transport = iota
+	TCP
+	TLS // over TCP (RFC 7858)
+)
 
 // Client is who asks, and what else the reply depends on.
 type Client struct {
 	Addr  netip.Addr // no IPv4 address in the form of an IPv6 address; invalid: not known, and there are no cookies
-	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit by TCP
+	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit else
 	Time  uint32     // seconds since 1970, for cookies
 	Turn  uint32     // where a set of addresses begins: 0 at its first, 1<<31 in the middle
+
+	Transport Transport
 }
 
 // Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply never has more bytes than out
@@ -50,15 +64,15 @@ type reply struct {
 	flags  uint16
 	counts wire.Counts
 
-	client  Client
-	cookies *Cookies
-	q       wire.Question
+	client Client
+	server Responder
+	q      wire.Question
 }
 
 // respond is Answer, and says the response code too.
 func (s Responder) respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
 	var r reply
-	r.client, r.cookies = c, s.Cookies
+	r.client, r.server = c, s
 	status := wire.Peek(query, &r.q)
 	r.out, r.limit = out, min(len(out), replyLimit(&r.q, c.Limit))
 	if status == wire.Ignore || r.limit < wire.HeaderLen {

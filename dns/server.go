@@ -67,7 +67,7 @@ type Server struct {
 // Open binds the sockets and starts to answer. Close ends it.
 func Open(opts Options) (*Server, error) {
 	opts.defaults()
-	s := &Server{opts: opts, responder: Responder{Cookies: opts.Cookies}}
+	s := &Server{opts: opts, responder: Responder{Cookies: opts.Cookies, IdleTimeout: opts.IdleTimeout}}
 	// With port 0 UDP picks a port that may be taken for TCP.
 	attempts := 1
 	if opts.Listen.Port() == 0 {
