@@ -53,7 +53,7 @@ func ednsChecks() []ednsCheck {
 		{"nsid", "+edns=0 +nocookie +norec +nsid", withOPT, []string{"NSID"}},
 		{"expire", "+edns=0 +nocookie +norec +expire", withOPT, []string{"EXPIRE"}},
 		{"subnet", "+edns=0 +nocookie +norec +subnet=0.0.0.0/0", withOPT, []string{"CLIENT-SUBNET"}},
-		{"keepalive", "+edns=0 +nocookie +norec +keepalive +tcp", append([]string{"TCP-KEEPALIVE: 10.0 secs"}, withOPT...), nil},
+		{"keepalive", "+edns=0 +nocookie +norec +keepalive +tcp", append([]string{"TCP KEEPALIVE: 10.0 secs"}, withOPT...), nil},
 		{"keepaliveudp", "+edns=0 +nocookie +norec +keepalive", withOPT, []string{"KEEPALIVE"}},
 		{"padding", "+edns=0 +nocookie +norec +padding=128", withOPT, []string{"PAD"}},
 		{"ednstcp", "+edns=0 +nocookie +norec +tcp", withOPT, nil},
