@@ -66,6 +66,7 @@ dns search ["corp.example"] yes
 dns tls_certificate "" "x"
 dns tls_key "" "x"
 dns coredns_compat false yes
+dns cookie_secrets ["000102030405060708090a0b0c0d0e0f"] yes
 node zone "az-1" yes
 node pod_cidrs [] yes
 node cpu 8 yes
@@ -195,7 +196,7 @@ func TestKeys(t *testing.T) {
 			}
 		})
 	}
-	if keys != 111 {
+	if keys != 112 {
 		t.Errorf("%d keys", keys)
 	}
 }

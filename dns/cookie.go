@@ -9,6 +9,7 @@ import (
 
 	"github.com/dchest/siphash"
 
+	"sluice/config/topology"
 	"sluice/dns/wire"
 )
 
@@ -58,7 +59,7 @@ func NewCookies() *Cookies {
 // SetSecrets has cookies made by the first of the given secrets, and accepted by all of them; without any, it goes back to a random one.
 // To replace a secret that several servers share, all of them first get the new one as the second, then as the first, and after an hour
 // the old one is taken away (RFC 9018 section 5).
-func (c *Cookies) SetSecrets(shared [][16]byte) {
+func (c *Cookies) SetSecrets(shared []topology.Secret) {
 	s := &secrets{}
 	for _, b := range shared {
 		s.keys = append(s.keys, secretOf(b))

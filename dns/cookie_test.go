@@ -10,6 +10,7 @@ import (
 
 	mdns "github.com/miekg/dns"
 
+	"sluice/config/topology"
 	"sluice/dns"
 	"sluice/dns/dnstest"
 )
@@ -54,9 +55,9 @@ func cookieIn(t testing.TB, reply []byte) string {
 // cookies returns cookies by secrets in hexadecimal.
 func cookies(t testing.TB, texts ...string) *dns.Cookies {
 	t.Helper()
-	var shared [][16]byte
+	var shared []topology.Secret
 	for _, text := range texts {
-		shared = append(shared, [16]byte(unhex(t, text)))
+		shared = append(shared, topology.Secret(unhex(t, text)))
 	}
 	c := dns.NewCookies()
 	c.SetSecrets(shared)
@@ -236,7 +237,7 @@ func TestCookieSecrets(t *testing.T) {
 	if got, _ := ask(second, day+90); got != second {
 		t.Error("a random secret is replaced by another before its time")
 	}
-	c.SetSecrets([][16]byte{{1}})
+	c.SetSecrets([]topology.Secret{{1}})
 	if _, rcode := ask(second, day+90); rcode != mdns.RcodeBadCookie {
 		t.Error("a random secret is still accepted")
 	}

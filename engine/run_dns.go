@@ -71,6 +71,7 @@ func (s *nameServers) republish(snap *control.Snapshot) {
 func (s *nameServers) follow(snap *control.Snapshot) error {
 	var errs []error
 	var want []netip.Addr
+	s.cookies.SetSecrets(snap.Topology.DNS.CookieSecrets)
 	if snap.Names != nil {
 		want = snap.Names.Addrs
 	}

@@ -37,7 +37,7 @@ func newDNS() *cobra.Command {
 			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
-			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log,
+			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log, cookies: dns.NewCookies(),
 				notify: dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log})}
 			return d.run(cmd.Context(), addrs, reload)
 		}),
@@ -65,6 +65,7 @@ func parseListen(listen []string) (addrs []netip.AddrPort, err error) {
 type dnsServers struct {
 	source  *fileSource
 	log     *slog.Logger
+	cookies *dns.Cookies
 	notify  *dns.Notifier
 	servers []*dns.Server
 	zones   *zone.Zones // those in use
@@ -76,9 +77,8 @@ func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-c
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	cookies := dns.NewCookies()
 	for _, a := range addrs {
-		s, err := dns.Open(dns.Options{Listen: a, Cookies: cookies, Log: d.log})
+		s, err := dns.Open(dns.Options{Listen: a, Cookies: d.cookies, Log: d.log})
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-c
 	}
 }
 
-// load compiles the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
+// load compiles the topology as it is now, and takes the secrets of cookies from it. The addresses to answer with are those of the gateway, which keeps what it has allocated:
 // nothing is accepted, and so nothing written.
 func (d *dnsServers) load(ctx context.Context) (*zone.Zones, error) {
 	t, err := d.source.Load(ctx)
@@ -118,6 +118,7 @@ func (d *dnsServers) load(ctx context.Context) (*zone.Zones, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the DNS zones: %w", err)
 	}
+	d.cookies.SetSecrets(t.DNS.CookieSecrets)
 	return zones, nil
 }
 

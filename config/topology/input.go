@@ -87,6 +87,7 @@ type DNSInput struct {
 	Search              []string `key:"search"`
 	TransferTo          []string `key:"transfer_to"` // prefixes, and addresses
 	CoreDNSCompat       bool     `key:"coredns_compat"`
+	CookieSecrets       []string `key:"cookie_secrets"` // hexadecimal
 }
 
 // NodeInput is a [[node]].

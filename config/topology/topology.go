@@ -6,6 +6,8 @@
 package topology
 
 import (
+	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"time"
@@ -131,7 +133,19 @@ type DNS struct {
 	Search       []string       // search domains of the nodes, lower case
 	TransferTo   []netip.Prefix // who may have whole zones; single addresses are told of changes
 	Compat       bool           // CoreDNS' answers where they differ from the RFCs
+
+	// CookieSecrets are what DNS cookies are made by: the first makes them, all are accepted. None: each process has its own.
+	CookieSecrets []Secret
 }
+
+// Secret is a key that others must not see.
+type Secret [16]byte
+
+// Format writes that there is a secret and not what it is, whatever the verb. A fmt.State takes all that is written.
+func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "(secret)") }
+
+// MarshalText does the same for encodings.
+func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
 
 // Shows reports whether names of a namespace are shown.
 func (d *DNS) Shows(namespace string) bool {

@@ -3,6 +3,8 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"github.com/miekg/dns"
 )
 
 // ednsCheck is a query by dig for the SOA of the zone, and what its output has to contain, and must not. Every check is for what is
@@ -83,6 +85,40 @@ func TestEDNSCompliance(t *testing.T) {
 			for _, never := range c.never {
 				if strings.Contains(out, never) {
 					t.Errorf("%s at %s: %q in\n%s", c.name, addr, never, out)
+				}
+			}
+		}
+	}
+}
+
+// TestCookieSecrets replaces the secret of cookies while the gateway runs: by UDP, from the ring, and by TCP what was given is good as
+// long as the secret that it was made by is there.
+func TestCookieSecrets(t *testing.T) {
+	const first, second = `"000102030405060708090a0b0c0d0e0f"`, `"f0e0d0c0b0a090807060504030201000"`
+	n := start(t, setup{extra: ringDNS() + "\n[dns]\ncookie_secrets = [" + first + "]\n"})
+	// ask sends nothing but a cookie, and returns the one of the reply.
+	ask := func(network, addr, cookie string) (rcode int, got string) {
+		q := []byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 41, 4, 208, 0, 0, 0, 0, 0, byte(4 + len(cookie)), 0, 10, 0, byte(len(cookie))}
+		var m dns.Msg
+		reply := n.ask53(network, addr, append(q, cookie...))
+		n.check(m.Unpack(reply))
+		return m.Rcode, string(reply[len(reply)-24:])
+	}
+	given := map[string]string{}
+	for _, addr := range []string{dns4, dns6} {
+		_, given[addr] = ask("udp", addr, "12345678")
+	}
+	for _, tt := range []struct {
+		secrets string
+		rcode   int
+	}{{first, dns.RcodeSuccess}, {first + ", " + second, dns.RcodeSuccess}, {second + ", " + first, dns.RcodeSuccess}, {second, dns.RcodeBadCookie}, {"", dns.RcodeBadCookie}} {
+		n.edit(func(text string) string {
+			return text[:strings.LastIndex(text, "cookie_secrets")] + "cookie_secrets = [" + tt.secrets + "]\n"
+		}, "reloaded")
+		for addr, cookie := range given {
+			for _, network := range []string{"udp", "tcp"} {
+				if rcode, _ := ask(network, addr, cookie); rcode != tt.rcode {
+					t.Errorf("secrets %s: code %d by %s from %s", tt.secrets, rcode, network, addr)
 				}
 			}
 		}
