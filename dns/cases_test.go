@@ -45,7 +45,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestCasesBySockets holds the replies of sockets to those of the responder, byte for byte but for the turn of addresses, which TestCases holds to the cases.
+// TestCasesBySockets holds the replies of sockets to the cases, and to those of the responder, byte for byte but for the turn of addresses.
 func TestCasesBySockets(t *testing.T) {
 	cookies := dns.NewCookies()
 	s := open(t, "127.0.0.1:0", func(o *dns.Options) { o.Cookies = cookies })

@@ -10,7 +10,8 @@ import (
 // paddingBlock is what the length of a padded reply is a multiple of (RFC 8467 section 4.1).
 const paddingBlock = 468
 
-// optLen returns how long the OPT record of the reply is going to be, without padding; 0: there is none.
+// optLen returns how long the OPT record of the reply is going to be, 0 if there is none: without padding and extended errors, which are left
+// out where there is no room.
 func (r *reply) optLen() int {
 	if !r.q.EDNS {
 		return 0
@@ -49,7 +50,7 @@ func (r *reply) putOPT(rcode int) {
 	opt := r.out[r.n:]
 	wire.PutOPT(opt, UDPLimit, rcode, r.q.DO)
 	r.n += wire.OPTLen
-	if r.opt > wire.OPTLen || r.q.Padding {
+	if r.opt > wire.OPTLen || r.q.Padding || r.extended != 0 {
 		start := r.n
 		r.putOptions()
 		wire.SetOptionsLen(opt, r.n-start)
@@ -57,7 +58,7 @@ func (r *reply) putOPT(rcode int) {
 	r.counts.Additional++
 }
 
-// putOptions writes the options that optLen has counted, and padding.
+// putOptions writes the options that optLen has counted, and those that it has not.
 func (r *reply) putOptions() {
 	if r.givesCookie() {
 		r.server.Cookies.put(r.option(wire.OptionCookie, cookieLen), r.q.Cookie, r.client.Addr, r.client.Time)
@@ -65,6 +66,9 @@ func (r *reply) putOptions() {
 	if r.tellsTimeout() {
 		const unit = 100 * time.Millisecond
 		binary.BigEndian.PutUint16(r.option(wire.OptionKeepalive, 2), uint16(min(r.server.IdleTimeout/unit, 1<<16-1)))
+	}
+	if r.extended != 0 && r.n+wire.OptionHead+2 <= r.limit {
+		binary.BigEndian.PutUint16(r.option(wire.OptionError, 2), r.extended)
 	}
 	if r.q.Padding && r.client.Transport == TLS {
 		r.pad()

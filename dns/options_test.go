@@ -2,7 +2,9 @@ package dns_test
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"sluice/dns"
 	"sluice/dns/dnstest"
+	"sluice/dns/zone"
 )
 
 // TestKeepalive tells clients by connection how long these may be idle, if they ask, in units of 100 ms.
@@ -114,5 +117,35 @@ func TestAllOptions(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(200, func() { r.Answer(z, q, out, c) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestExtendedErrors says why a query is not answered, to clients that know of EDNS and if there is room.
+func TestExtendedErrors(t *testing.T) {
+	z := dnstest.Zones(t)
+	for _, tt := range []struct {
+		name, qname string
+		qtype       uint16
+		z           *zone.Zones
+		size        uint16
+		less        int // bytes of the limit than the reply has
+		want        string
+	}{
+		{"not loaded", "cart.shop.svc.grid.example.", mdns.TypeA, nil, 1232, 0, "0006000f0002000e"},
+		{"outside", "www.partner.example.", mdns.TypeA, z, 1232, 0, "0006000f00020014"},
+		{"transfer", "grid.example.", mdns.TypeAXFR, z, 1232, 0, "0006000f00020012"},
+		{"no room", "www.partner.example.", mdns.TypeA, z, 1232, 1, "0000"},
+		{"missing", "no.shop.svc.grid.example.", mdns.TypeA, z, 1232, 0, "0000"},
+		{"no EDNS", "www.partner.example.", mdns.TypeA, z, 0, 0, "00010001"}, // the question is last
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			q := query(t, tt.qname, tt.qtype, tt.size, false)
+			limit := len(answer(tt.z, q, dns.UDPLimit)) - tt.less
+			reply := answer(tt.z, q, limit)
+			if got := hex.EncodeToString(reply); !strings.HasSuffix(got, tt.want) {
+				t.Errorf("%s, want %s at the end", got, tt.want)
+			}
+			dnstest.Unpack(t, reply)
+		})
 	}
 }

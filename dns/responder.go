@@ -64,9 +64,10 @@ type reply struct {
 	flags  uint16
 	counts wire.Counts
 
-	client Client
-	server Responder
-	q      wire.Question
+	extended uint16 // extended error; 0: none
+	client   Client
+	server   Responder
+	q        wire.Question
 }
 
 // respond is Answer, and says the response code too.
@@ -127,14 +128,19 @@ func (r *reply) fill(z *zone.Zones) int {
 	case r.q.BadOption:
 		return wire.FormErr
 	case z == nil:
+		r.extended = wire.NotReady
 		return wire.ServFail
 	case r.q.Class == wire.ClassCH:
 		return r.chaos(z)
-	case r.q.Class != wire.ClassIN || r.q.Type == wire.TypeAXFR || r.q.Type == wire.TypeIXFR:
+	case r.q.Class != wire.ClassIN:
+		return wire.Refused
+	case r.q.Type == wire.TypeAXFR || r.q.Type == wire.TypeIXFR:
+		r.extended = wire.Prohibited
 		return wire.Refused
 	}
 	node, in := z.Find(&r.q)
 	if in == nil {
+		r.extended = wire.NotAuthoritative
 		return wire.Refused
 	}
 	r.flags |= wire.FlagAA

@@ -202,17 +202,27 @@ func (c *Case) checkHeader(t testing.TB, m *mdns.Msg) {
 	if o != nil && (o.Version() != 0 || o.UDPSize() != dns.UDPLimit || o.Hdr.Ttl&0xffff != 0) {
 		t.Errorf("OPT %v", o)
 	}
-	if o != nil && len(o.Option) > 0 {
-		c.checkCookie(t, o.Option)
+	if o != nil {
+		c.checkOptions(t, o.Option)
 	}
 }
 
-// checkCookie checks that the options are the query's cookie and the server's part to it.
-func (c *Case) checkCookie(t testing.TB, options []mdns.EDNS0) {
+// checkOptions checks that there are no options but the query's cookie with the server's part, and why a query is refused.
+func (c *Case) checkOptions(t testing.TB, options []mdns.EDNS0) {
 	t.Helper()
-	cookie, ok := options[0].(*mdns.EDNS0_COOKIE)
-	if !ok || len(options) != 1 || c.Query.EDNS.Option != wire.OptionCookie || len(cookie.Cookie) != 48 || cookie.Cookie[:16] != hex.EncodeToString([]byte(octets)) {
-		t.Errorf("options %v", options)
+	for _, o := range options {
+		switch o := o.(type) {
+		case *mdns.EDNS0_COOKIE:
+			if c.Query.EDNS.Option != wire.OptionCookie || len(o.Cookie) != 48 || o.Cookie[:16] != hex.EncodeToString([]byte(octets)) {
+				t.Errorf("cookie %v", o)
+			}
+		case *mdns.EDNS0_EDE:
+			if c.RCode != "REFUSED" {
+				t.Errorf("extended error %v", o)
+			}
+		default:
+			t.Errorf("option %v", o)
+		}
 	}
 }
 

@@ -2,11 +2,19 @@ package wire
 
 import "encoding/binary"
 
-// Options of an OPT record that are understood. All others are ignored (RFC 6891 section 6.1.2).
+// Options of an OPT record that are known. All others are ignored (RFC 6891 section 6.1.2).
 const (
 	OptionCookie    uint16 = 10 // RFC 7873
 	OptionKeepalive uint16 = 11 // RFC 7828
 	OptionPadding   uint16 = 12 // RFC 7830
+	OptionError     uint16 = 15 // RFC 8914; in replies only
+)
+
+// Extended errors say more than a response code (RFC 8914 section 4).
+const (
+	NotReady         uint16 = 14
+	Prohibited       uint16 = 18
+	NotAuthoritative uint16 = 20
 )
 
 // OptionHead is the length of what stands in front of the data of an option: its code and the length of the data.
