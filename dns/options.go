@@ -10,13 +10,9 @@ import (
 // paddingBlock is what the length of a padded reply is a multiple of (RFC 8467 section 4.1).
 const paddingBlock = 468
 
-// optLen returns how long the OPT record of the reply is going to be, 0 if there is none: without padding and extended errors, which are left
-// out where there is no room.
-func (r *reply) optLen() int {
-	if !r.q.EDNS {
-		return 0
-	}
-	n := wire.OPTLen
+// optionsLen returns how long the options of the reply are going to be, without padding and extended errors, which are left out where there is
+// no room.
+func (r *reply) optionsLen() (n int) {
 	if r.givesCookie() {
 		n += wire.OptionHead + cookieLen
 	}
@@ -45,21 +41,9 @@ func (r *reply) cookieOnly() int {
 	return wire.BadCookie
 }
 
-// putOPT writes the OPT record.
-func (r *reply) putOPT(rcode int) {
-	opt := r.out[r.n:]
-	wire.PutOPT(opt, UDPLimit, rcode, r.q.DO)
-	r.n += wire.OPTLen
-	if r.opt > wire.OPTLen || r.q.Padding || r.extended != 0 {
-		start := r.n
-		r.putOptions()
-		wire.SetOptionsLen(opt, r.n-start)
-	}
-	r.counts.Additional++
-}
-
-// putOptions writes the options that optLen has counted, and those that it has not.
+// putOptions writes the options that optionsLen has counted, and those that it has not, behind the OPT record that was written.
 func (r *reply) putOptions() {
+	opt, start := r.out[r.n-wire.OPTLen:], r.n
 	if r.givesCookie() {
 		r.server.Cookies.put(r.option(wire.OptionCookie, cookieLen), r.q.Cookie, r.client.Addr, r.client.Time)
 	}
@@ -73,6 +57,7 @@ func (r *reply) putOptions() {
 	if r.q.Padding && r.client.Transport == TLS {
 		r.pad()
 	}
+	wire.SetOptionsLen(opt, r.n-start)
 }
 
 // pad fills the reply up, if there is room: to the next block, or to the longest message (RFC 8467 section 4.1). By a transport that

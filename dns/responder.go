@@ -51,7 +51,7 @@ type Client struct {
 // has room for or than the client takes. Without zones, because they are not loaded yet, it is a server failure: nothing may be said
 // not to exist. query and out must not overlap.
 func (s Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
-	n, _ := s.respond(z, query, out, c)
+	n, _ := s.respond(z, query, out, &c)
 	return n
 }
 
@@ -65,17 +65,24 @@ type reply struct {
 	counts wire.Counts
 
 	extended uint16 // extended error; 0: none
-	client   Client
+	turn     uint32
+	client   Client // as server, the zero value if the query has no options: most have none, and copying costs more than all else of them
 	server   Responder
 	q        wire.Question
 }
 
 // respond is Answer, and says the response code too.
-func (s Responder) respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int) {
+func (s Responder) respond(z *zone.Zones, query, out []byte, c *Client) (n, rcode int) {
 	var r reply
-	r.client, r.server = c, s
 	status := wire.Peek(query, &r.q)
-	r.out, r.limit = out, min(len(out), replyLimit(&r.q, c.Limit))
+	r.out, r.limit, r.turn = out, min(len(out), replyLimit(&r.q, c.Limit)), c.Turn
+	if r.q.EDNS {
+		r.opt = wire.OPTLen
+	}
+	if r.q.Options {
+		r.client, r.server = *c, s
+		r.opt += r.optionsLen()
+	}
 	if status == wire.Ignore || r.limit < wire.HeaderLen {
 		return 0, 0
 	}
@@ -89,7 +96,6 @@ func (s Responder) respond(z *zone.Zones, query, out []byte, c Client) (n, rcode
 			return r.headerOnly(wire.FormErr)
 		}
 	}
-	r.opt = r.optLen()
 	if wire.HeaderLen+len(r.q.Section())+r.opt > r.limit {
 		return 0, 0
 	}
@@ -243,7 +249,12 @@ func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
 // end writes header and OPT record, and returns the length of the reply.
 func (r *reply) end(rcode int) int {
 	if r.opt > 0 {
-		r.putOPT(rcode)
+		wire.PutOPT(r.out[r.n:], UDPLimit, rcode, r.q.DO)
+		r.n += wire.OPTLen
+		r.counts.Additional++
+		if r.q.Options || r.extended != 0 {
+			r.putOptions()
+		}
 	}
 	wire.PutHeader(r.out, &r.q, r.flags, rcode, r.counts)
 	return r.n

@@ -24,11 +24,11 @@ func (r *reply) rotate(a *zone.Answer, base int) {
 	length := first.End - first.Start
 	set := a.Body[first.Start : first.Start+n*length]
 	out := r.out[base+first.Start:][:written*length]
-	start := int(uint64(r.client.Turn) * uint64(n) >> 32)
+	start := int(uint64(r.turn) * uint64(n) >> 32)
 	copy(out[copy(out, set[start*length:]):], set)
 }
 
 // rotates reports whether the order of an answer's records is free: those of addresses are.
 func (r *reply) rotates(a *zone.Answer) bool {
-	return a.Records > 1 && r.client.Turn != 0 && (r.q.Type == wire.TypeA || r.q.Type == wire.TypeAAAA)
+	return a.Records > 1 && r.turn != 0 && (r.q.Type == wire.TypeA || r.q.Type == wire.TypeAAAA)
 }

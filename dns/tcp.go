@@ -156,7 +156,7 @@ func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn)
 	zones := l.server.zones.Load()
 	c := Client{Addr: clientOf(conn), Limit: TCPLimit, Time: uint32(time.Now().Unix()), Turn: l.turn.Add(nextTurn),
 		Transport: TCP}
-	n, rcode := l.server.responder.respond(zones, query, buf[2:], c)
+	n, rcode := l.server.responder.respond(zones, query, buf[2:], &c)
 	if rcode == wire.Refused { // as whole zones are to the responder
 		if done, rcode, err := transfer(zones, query, clientOf(conn), out, buf[2:]); done {
 			l.counters.transferred(rcode)

@@ -79,7 +79,7 @@ func (r *udpReader) run() {
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
 	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: uint32(time.Now().Unix()), Turn: r.turn}
 	r.turn += nextTurn
-	n, rcode := r.server.responder.respond(r.server.zones.Load(), query, out, c)
+	n, rcode := r.server.responder.respond(r.server.zones.Load(), query, out, &c)
 	r.counters.count(out[:n], rcode)
 	if n == 0 {
 		return

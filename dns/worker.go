@@ -33,7 +33,7 @@ func (w *Worker) SetTime(t time.Time) { w.time = uint32(t.Unix()) }
 func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int) {
 	c.Limit, c.Time, c.Turn = min(c.Limit, UDPLimit), w.time, w.turn
 	w.turn += nextTurn
-	n, rcode := w.responder.respond(z, query, w.out[:], c)
+	n, rcode := w.responder.respond(z, query, w.out[:], &c)
 	w.counters.count(w.out[:n], rcode)
 	return w.out[:n], rcode
 }

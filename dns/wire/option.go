@@ -34,6 +34,7 @@ func SetOptionsLen(opt []byte, n int) { binary.BigEndian.PutUint16(opt[9:], uint
 
 // options reads the options of an OPT record and reports whether they are in order.
 func (q *Question) options(data []byte) bool {
+	q.Options, q.Cookie, q.Keepalive, q.Padding = true, nil, false, false
 	for len(data) > 0 {
 		if len(data) < OptionHead {
 			return false

@@ -28,7 +28,7 @@ type Question struct {
 	Version uint8
 	UDPSize uint16 // as received; less than 512 means 512 (RFC 6891 section 6.2.3)
 
-	// Options of the OPT record, which are read if its version is 0.
+	Options   bool   // the OPT record, of version 0, has options; the next three are valid iff it has
 	Cookie    []byte // the client's part, and behind it the server's part of 8 to 32 bytes or nothing; nil: none
 	Keepalive bool   // the client asks for how long a connection may be idle
 	Padding   bool   // the client wants the length of the reply to say little
@@ -68,7 +68,7 @@ func Peek(msg []byte, q *Question) Status {
 		return Ignore
 	}
 	q.ID, q.Flags = binary.BigEndian.Uint16(msg), binary.BigEndian.Uint16(msg[2:])
-	q.EDNS, q.Cookie, q.Keepalive, q.Padding, q.BadOption = false, nil, false, false, false
+	q.EDNS, q.Options, q.BadOption = false, false, false
 	if q.Flags&FlagQR != 0 {
 		return Ignore
 	}
@@ -96,7 +96,7 @@ func Peek(msg []byte, q *Question) Status {
 // empty reads a query without a question.
 func (q *Question) empty(msg []byte, n Counts) Status {
 	q.section, q.labels = nil, 0
-	if q.records(msg, HeaderLen, n) != Query || q.BadOption || q.Cookie == nil {
+	if q.records(msg, HeaderLen, n) != Query || !q.Options || q.BadOption || q.Cookie == nil {
 		return Malformed
 	}
 	return CookieOnly

@@ -114,12 +114,14 @@ func TestPeekOptions(t *testing.T) {
 				m.IsEdns0().SetVersion(tt.version)
 			})
 			msg[len(msg)-1] = byte(len(tt.options))
-			q := wire.Question{Cookie: []byte("of the query before"), Keepalive: true, Padding: true, BadOption: true}
+			q := wire.Question{Cookie: []byte("of the query before"), Keepalive: true, Padding: true, BadOption: true, Options: true}
 			if s := wire.Peek(append(msg, tt.options...), &q); s != wire.Query {
 				t.Fatalf("status %d", s)
 			}
-			if q.BadOption != tt.bad || q.Keepalive != tt.keepalive || q.Padding != tt.padding || !tt.bad && string(q.Cookie) != tt.cookie {
-				t.Errorf("cookie %q, keepalive %v, padding %v, bad %v", q.Cookie, q.Keepalive, q.Padding, q.BadOption)
+			if read := tt.options != "" && tt.version == 0; q.Options != read || q.BadOption != tt.bad {
+				t.Errorf("options %v, bad %v", q.Options, q.BadOption)
+			} else if read && (q.Keepalive != tt.keepalive || q.Padding != tt.padding || !tt.bad && string(q.Cookie) != tt.cookie) {
+				t.Errorf("cookie %q, keepalive %v, padding %v", q.Cookie, q.Keepalive, q.Padding)
 			}
 		})
 	}
