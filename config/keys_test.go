@@ -65,6 +65,7 @@ dns search ["corp.example"]
 dns tls_certificate ""
 dns tls_key ""
 dns coredns_compat false
+dns cookie_secrets ["000102030405060708090a0b0c0d0e0f"]
 node zone "az-1"
 node pod_cidrs []
 node cpu 8
@@ -189,7 +190,7 @@ func TestKeys(t *testing.T) {
 			}
 		})
 	}
-	if keys != 111 {
+	if keys != 112 {
 		t.Errorf("%d keys", keys)
 	}
 }

@@ -3,6 +3,7 @@ package dns
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 
 	mdns "github.com/miekg/dns"
@@ -15,13 +16,13 @@ import (
 const maxTargets = 8
 
 // complete is respond with what others know: names outside the zones, targets of CNAME records, and the rest of search paths.
-func complete(ctx context.Context, from *sources, query, out []byte, c Client) (n int, o outcome) {
+func complete(ctx context.Context, s *Responder, from *sources, query, out []byte, c *Client) (n int, o outcome) {
 	var r reply
-	if n, rcode := r.begin(query, out, c); n >= 0 {
+	if n, rcode := r.begin(s, query, out, c); n >= 0 {
 		return n, outcome{rcode: rcode}
 	}
-	rcode := r.fill(from.zones)
-	l := lookup{ctx: ctx, from: from, q: forward.Question{Type: r.q.Type, DO: r.q.EDNS && r.q.DO, CD: r.q.Flags&wire.FlagCD != 0}}
+	rcode := r.fill(from.zones, c)
+	l := lookup{ctx: ctx, from: from, client: c.Addr, q: forward.Question{Type: r.q.Type, DO: r.q.EDNS && r.q.DO, CD: r.q.Flags&wire.FlagCD != 0}}
 	if r.lacks == nothing || l.asked.Unpack(query) != nil {
 		return r.finish(rcode)
 	}
@@ -38,10 +39,11 @@ func complete(ctx context.Context, from *sources, query, out []byte, c Client) (
 
 // lookup is where the rest of an answer is found.
 type lookup struct {
-	ctx   context.Context
-	from  *sources
-	q     forward.Question // without name
-	asked mdns.Msg         // the query as it came
+	ctx    context.Context
+	from   *sources
+	client netip.Addr
+	q      forward.Question // without name
+	asked  mdns.Msg         // the query as it came
 }
 
 // find returns the answer for a name, of the zones or of another server.
@@ -58,7 +60,7 @@ func (l *lookup) own(name string) *mdns.Msg {
 	query, err := (&mdns.Msg{Question: []mdns.Question{{Name: name, Qtype: l.q.Type, Qclass: mdns.ClassINET}}}).Pack()
 	if err == nil {
 		out := make([]byte, TCPLimit)
-		n, _ := respond(l.from.zones, query, out, Client{Limit: TCPLimit})
+		n, _ := new(Responder).respond(l.from.zones, query, out, &Client{Limit: TCPLimit})
 		err = m.Unpack(out[:n])
 	}
 	if err != nil { // the name has come from elsewhere, and is none that can be asked for
@@ -84,6 +86,7 @@ func (r *reply) outside(l *lookup) (rcode int) {
 	case errors.Is(err, forward.ErrNoUpstream):
 		return wire.Refused
 	case err != nil:
+		r.extended = wire.NoReachable
 		return wire.ServFail
 	}
 	if m.AuthenticatedData && (l.q.DO || l.asked.AuthenticatedData) { // RFC 6840 section 5.8
@@ -137,7 +140,7 @@ func lastAlias(m *mdns.Msg) (string, bool) {
 // search goes on along the search path of a pod, and answers with the first name that exists, as if what was asked for were another name
 // of it. When none does, the resolver of the pod has to find that out itself.
 func (r *reply) search(l *lookup, rcode int) int {
-	typed := r.q.Section()[:len(l.from.zones.Searched(&r.q, r.client.Addr))]
+	typed := r.q.Section()[:len(l.from.zones.Searched(&r.q, l.client))]
 	elements, ttl := l.from.zones.SearchRest()
 	for _, element := range elements {
 		name, _, err := mdns.UnpackDomainName([]byte(string(typed)+element), 0)
@@ -164,13 +167,11 @@ func (r *reply) message(l *lookup, m *mdns.Msg) (rcode int) {
 	r.restart()
 	out := mdns.Msg{Question: l.asked.Question, Answer: m.Answer, Ns: m.Ns, Extra: withoutOPT(m.Extra), Compress: true}
 	if rcode = m.Rcode; rcode == wire.ServFail || rcode > 0xf {
-		r.flags = flags &^ wire.FlagAA
+		r.flags, r.extended = flags&^wire.FlagAA, wire.NoReachable
 		return wire.ServFail
 	}
 	spellAsAsked(out.Answer, l.asked.Question[0].Name)
-	if r.q.EDNS {
-		out.SetEdns0(UDPLimit, false) // for its room
-	}
+	r.reserve(&out)
 	out.Truncate(r.limit)
 	out.Extra = withoutOPT(out.Extra)
 	packed, err := out.Pack()
@@ -185,6 +186,17 @@ func (r *reply) message(l *lookup, m *mdns.Msg) (rcode int) {
 	r.n += copy(r.out[r.n:], packed[r.n:]) // both begin with the header and one and the same question
 	r.counts.Answer, r.counts.Authority, r.counts.Additional = uint16(len(out.Answer)), uint16(len(out.Ns)), uint16(len(out.Extra))
 	return rcode
+}
+
+// reserve gives a message an OPT record as long as that of the reply is going to be.
+func (r *reply) reserve(m *mdns.Msg) {
+	if r.opt == 0 {
+		return
+	}
+	m.SetEdns0(UDPLimit, false)
+	if options := r.opt - wire.OPTLen; options > 0 {
+		m.IsEdns0().Option = []mdns.EDNS0{&mdns.EDNS0_LOCAL{Data: make([]byte, options-wire.OptionHead)}}
+	}
 }
 
 // spellAsAsked gives records of the name that was asked for its spelling in the question.

@@ -6,8 +6,8 @@ import (
 	"sluice/dns/wire"
 )
 
-// rcodes is how many response codes are told apart: those of the header, and BadVers.
-const rcodes = wire.BadVers + 1
+// rcodes is how many response codes are told apart: those up to the highest that is given.
+const rcodes = wire.BadCookie + 1
 
 // ProtocolCounters counts what came by UDP or by TCP, since the server was opened.
 type ProtocolCounters struct {

@@ -2,6 +2,9 @@
 //
 //	responder.go  a query in, a reply out, as bytes: the same for sockets and for packets off a ring
 //	truncate.go   replies that do not fit
+//	rotate.go     the order of addresses
+//	options.go    options of EDNS in replies
+//	cookie.go     one of them: cookies
 //	server.go     the sockets that queries come in by
 //	udp.go        one UDP socket and reader for each core
 //	tcp.go        connections

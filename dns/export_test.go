@@ -9,6 +9,6 @@ import (
 
 // Complete is what a Server answers to a client in the end.
 func Complete(z *zone.Zones, f *forward.Forwarder, query, out []byte, c Client) int {
-	n, _ := complete(context.Background(), &sources{z, f}, query, out, c)
+	n, _ := complete(context.Background(), &Responder{}, &sources{z, f}, query, out, &c)
 	return n
 }

@@ -30,7 +30,7 @@ func Lookup(z *zone.Zones, client netip.Addr, name, qtype string) (*Result, erro
 		return nil, err
 	}
 	out := make([]byte, TCPLimit)
-	n, _ := complete(context.Background(), &sources{zones: z}, query, out, Client{Addr: client, Limit: TCPLimit})
+	n, _ := complete(context.Background(), &Responder{}, &sources{zones: z}, query, out, &Client{Addr: client, Limit: TCPLimit})
 	var reply mdns.Msg
 	if err := reply.Unpack(out[:n]); err != nil {
 		return nil, fmt.Errorf("reading the reply to %s %s: %w", name, qtype, err)

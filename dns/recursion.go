@@ -14,6 +14,7 @@ import (
 //
 // Concurrency: all methods may be called by any goroutine.
 type recursion struct {
+	server  *Responder
 	limit   int
 	shed    atomic.Uint64
 	ctx     context.Context
@@ -34,8 +35,8 @@ type job struct {
 	send   func(reply []byte, o outcome) // called once, with a reply that is good during the call
 }
 
-func newRecursion(limit int) *recursion {
-	r := &recursion{limit: limit, buffers: sync.Pool{New: func() any { return new([TCPLimit]byte) }}}
+func newRecursion(limit int, server *Responder) *recursion {
+	r := &recursion{server: server, limit: limit, buffers: sync.Pool{New: func() any { return new([TCPLimit]byte) }}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -85,7 +86,7 @@ func (r *recursion) next() (j *job) {
 func (r *recursion) finish(j *job) {
 	buf := r.buffers.Get().(*[TCPLimit]byte)
 	defer r.buffers.Put(buf)
-	n, o := complete(r.ctx, j.from, j.query, buf[:], j.client)
+	n, o := complete(r.ctx, r.server, j.from, j.query, buf[:], &j.client)
 	j.send(buf[:n], o)
 }
 
@@ -93,7 +94,7 @@ func (r *recursion) finish(j *job) {
 func (r *recursion) fail(j *job) {
 	out := make([]byte, UDPLimit)
 	var p reply
-	p.begin(j.query, out, j.client) // leaves room for more: it is a query, or would have been answered at once
+	p.begin(r.server, j.query, out, &j.client) // leaves room for more: it is a query, or would have been answered at once
 	n, o := p.finish(wire.ServFail)
 	j.send(out[:n], o)
 }

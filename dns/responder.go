@@ -3,6 +3,7 @@ package dns
 import (
 	"bytes"
 	"net/netip"
+	"time"
 
 	"sluice/dns/wire"
 	"sluice/dns/zone"
@@ -19,21 +20,38 @@ const (
 	plainLimit = 512
 )
 
-// Responder turns queries into replies. It has no state: the zones come with each query, so that a query sees one generation of
-// them. It is safe for any number of goroutines, and does not allocate.
-type Responder struct{}
+// Responder turns queries into replies. The zones come with each query, so that a query sees one generation of them. It is safe for any
+// number of goroutines, and does not allocate. The zero value is ready.
+type Responder struct {
+	Cookies     *Cookies      // nil: none are given
+	IdleTimeout time.Duration // of connections, for clients that ask for it; 0: they are not told
+}
 
-// Client is who asks, and what the way back takes.
+// Transport is what a query comes by.
+type Transport uint8
+
+// The transports.
+const (
+	UDP Transport = iota
+	TCP
+	TLS // over TCP (RFC 7858)
+)
+
+// Client is who asks, and what else the reply depends on.
 type Client struct {
-	Addr  netip.Addr // invalid: not known, and nothing depends on it then
-	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit by TCP
+	Addr  netip.Addr // no IPv4 address in the form of an IPv6 address; invalid: not known, and there are no cookies
+	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit else
+	Time  uint32     // seconds since 1970, for cookies
+	Turn  uint32     // where a set of addresses begins: 0 at its first, 1<<31 in the middle
+
+	Transport Transport
 }
 
 // Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply never has more bytes than out
 // has room for or than the client takes. Without zones, because they are not loaded yet, it is a server failure: nothing may be said
 // not to exist. query and out must not overlap.
-func (Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
-	n, _ := respond(z, query, out, c)
+func (s Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
+	n, _ := s.respond(z, query, out, &c)
 	return n
 }
 
@@ -52,11 +70,16 @@ type reply struct {
 	out    []byte
 	n      int // bytes written
 	limit  int
+	opt    int // bytes that the OPT record is going to have; 0: there is none
 	flags  uint16
 	counts wire.Counts
-	q      wire.Question
-	client Client
-	lacks  lack
+
+	extended uint16 // extended error; 0: none
+	turn     uint32
+	client   Client // as server, the zero value if the query has no options: most have none, and copying costs more than all else of them
+	server   Responder
+	q        wire.Question
+	lacks    lack
 }
 
 // outcome is what is known of a reply beside its bytes.
@@ -68,12 +91,12 @@ type outcome struct {
 }
 
 // respond is Answer, and says what came of it. A reply that lacks something is a good one all the same.
-func respond(z *zone.Zones, query, out []byte, c Client) (n int, o outcome) {
+func (s *Responder) respond(z *zone.Zones, query, out []byte, c *Client) (n int, o outcome) {
 	var r reply
-	if n, rcode := r.begin(query, out, c); n >= 0 {
+	if n, rcode := r.begin(s, query, out, c); n >= 0 {
 		return n, outcome{rcode: rcode}
 	}
-	return r.finish(r.fill(z))
+	return r.finish(r.fill(z, c))
 }
 
 // finish ends a reply to a question that was read.
@@ -83,9 +106,16 @@ func (r *reply) finish(rcode int) (n int, o outcome) {
 
 // begin reads the query and writes its question into out. It returns -1, or the length of the reply and its response code when there
 // is nothing else to say.
-func (r *reply) begin(query, out []byte, c Client) (n, rcode int) {
+func (r *reply) begin(s *Responder, query, out []byte, c *Client) (n, rcode int) {
 	status := wire.Peek(query, &r.q)
-	r.client, r.out, r.limit = c, out, min(len(out), replyLimit(&r.q, c.Limit))
+	r.out, r.limit, r.turn = out, min(len(out), replyLimit(&r.q, c.Limit)), c.Turn
+	if r.q.EDNS {
+		r.opt = wire.OPTLen
+	}
+	if r.q.Options {
+		r.client, r.server = *c, *s
+		r.opt += r.optionsLen()
+	}
 	if status == wire.Ignore || r.limit < wire.HeaderLen {
 		return 0, 0
 	}
@@ -94,9 +124,18 @@ func (r *reply) begin(query, out []byte, c Client) (n, rcode int) {
 		return r.headerOnly(wire.FormErr)
 	case wire.Unsupported:
 		return r.headerOnly(wire.NotImp)
+	case wire.CookieOnly:
+		if !r.givesCookie() {
+			return r.headerOnly(wire.FormErr)
+		}
 	}
-	if wire.HeaderLen+len(r.q.Section())+wire.OPTLen > r.limit {
+	if wire.HeaderLen+len(r.q.Section())+r.opt > r.limit {
 		return 0, 0
+	}
+	if status == wire.CookieOnly {
+		r.n = wire.HeaderLen + copy(out[wire.HeaderLen:], r.q.Section())
+		rcode = r.cookieOnly()
+		return r.end(rcode), rcode
 	}
 	r.restart()
 	return -1, 0
@@ -105,7 +144,7 @@ func (r *reply) begin(query, out []byte, c Client) (n, rcode int) {
 // restart takes back all that was written behind the question.
 func (r *reply) restart() {
 	r.n = wire.HeaderLen + copy(r.out[wire.HeaderLen:], r.q.Section())
-	r.flags, r.counts, r.lacks = 0, wire.Counts{Question: 1}, nothing
+	r.flags, r.counts, r.extended, r.lacks = 0, wire.Counts{Question: 1}, 0, nothing
 }
 
 // replyLimit returns how long a reply may be: what the client takes by UDP, and no less than every client takes.
@@ -126,18 +165,24 @@ func (r *reply) headerOnly(rcode int) (int, int) {
 }
 
 // fill writes what stands between the question and the OPT record, and returns the response code.
-func (r *reply) fill(z *zone.Zones) int {
+func (r *reply) fill(z *zone.Zones, c *Client) int {
 	if z != nil && z.Forwards() {
 		r.flags |= wire.FlagRA
 	}
 	switch {
 	case r.q.EDNS && r.q.Version != 0:
 		return wire.BadVers
+	case r.q.BadOption:
+		return wire.FormErr
 	case z == nil:
+		r.extended = wire.NotReady
 		return wire.ServFail
 	case r.q.Class == wire.ClassCH:
 		return r.chaos(z)
-	case r.q.Class != wire.ClassIN || r.q.Type == wire.TypeAXFR || r.q.Type == wire.TypeIXFR:
+	case r.q.Class != wire.ClassIN:
+		return wire.Refused
+	case r.q.Type == wire.TypeAXFR || r.q.Type == wire.TypeIXFR:
+		r.extended = wire.Prohibited
 		return wire.Refused
 	}
 	node, in := z.Find(&r.q)
@@ -145,11 +190,12 @@ func (r *reply) fill(z *zone.Zones) int {
 		if r.q.Flags&wire.FlagRD != 0 && z.Outside(&r.q) {
 			r.lacks = outside
 		}
+		r.extended = wire.NotAuthoritative
 		return wire.Refused
 	}
 	r.flags |= wire.FlagAA
 	if node == nil {
-		return r.absent(z, in)
+		return r.absent(z, in, c)
 	}
 	a := z.Answer(node, r.q.Type)
 	if a == nil {
@@ -164,12 +210,12 @@ func (r *reply) fill(z *zone.Zones) int {
 }
 
 // absent answers for a name that is no node of its zone.
-func (r *reply) absent(z *zone.Zones, in *zone.Zone) int {
+func (r *reply) absent(z *zone.Zones, in *zone.Zone, c *Client) int {
 	if a, ok := z.PodAddress(&r.q); ok {
 		r.pod(z, in, a)
 		return wire.NoError
 	}
-	if z.Searched(&r.q, r.client.Addr) != nil {
+	if z.Searched(&r.q, c.Addr) != nil {
 		r.lacks = search
 	}
 	r.negative(in)
@@ -206,12 +252,7 @@ func (r *reply) pod(z *zone.Zones, in *zone.Zone, a netip.Addr) {
 }
 
 // room returns how many bytes may still be written in front of the OPT record.
-func (r *reply) room() int {
-	if r.q.EDNS {
-		return r.limit - r.n - wire.OPTLen
-	}
-	return r.limit - r.n
-}
+func (r *reply) room() int { return r.limit - r.n - r.opt }
 
 // negative writes the SOA of a zone into the authority section, which says for how long the absence may be remembered.
 func (r *reply) negative(in *zone.Zone) {
@@ -233,6 +274,9 @@ func (r *reply) answer(in *zone.Zone, a *zone.Answer) {
 		r.counts.Answer, r.counts.Additional = a.Records, a.Additional
 	}
 	r.n += copy(r.out[r.n:], written)
+	if r.rotates(a) {
+		r.rotate(a, base)
+	}
 	r.spell(in, a, base, len(written))
 	if a.Negative && r.flags&wire.FlagTC == 0 {
 		r.negative(in)
@@ -259,10 +303,13 @@ func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
 
 // end writes header and OPT record, and returns the length of the reply.
 func (r *reply) end(rcode int) int {
-	if r.q.EDNS {
+	if r.opt > 0 {
 		wire.PutOPT(r.out[r.n:], UDPLimit, rcode, r.q.DO)
 		r.n += wire.OPTLen
 		r.counts.Additional++
+		if r.q.Options || r.extended != 0 {
+			r.putOptions()
+		}
 	}
 	wire.PutHeader(r.out, &r.q, r.flags, rcode, r.counts)
 	return r.n

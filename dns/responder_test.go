@@ -304,7 +304,7 @@ func TestAllocations(t *testing.T) {
 			q := query(t, tt.qname, tt.qtype, 1232, false)
 			var r dns.Responder
 			if n := testing.AllocsPerRun(200, func() {
-				if r.Answer(z, q, out, dns.Client{Limit: tt.limit}) == 0 {
+				if r.Answer(z, q, out, dns.Client{Limit: tt.limit, Turn: 1 << 31}) == 0 {
 					t.Fatal("no reply")
 				}
 			}); n != 0 {
@@ -329,13 +329,14 @@ func BenchmarkAnswer(b *testing.B) {
 			q := query(b, bm.qname, bm.qtype, 1232, false)
 			b.ReportAllocs()
 			for b.Loop() {
-				dns.Responder{}.Answer(z, q, out, dns.Client{Limit: dns.UDPLimit})
+				dns.Responder{}.Answer(z, q, out, dns.Client{Limit: dns.UDPLimit, Turn: 1 << 31})
 			}
 		})
 	}
 }
 
-// FuzzAnswer throws messages at the responder. A reply is a readable message no longer than the limit, for the same id.
+// FuzzAnswer throws messages at the responder. A reply is a readable message no longer than the limit, for the same id; its length does
+// not depend on which address comes first; and a cookie is the client's part, as it came, and the server's.
 func FuzzAnswer(f *testing.F) {
 	in := dnstest.Input()
 	in.DNS.Pods, in.DNS.Zonal, in.DNS.ExternalZone, in.DNS.Chaos = "insecure", true, "out.example", "edge-1"
@@ -346,9 +347,19 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(query(f, "Swarm.shop.svc.grid.example.", mdns.TypeSRV, 512, false), uint16(600))
 	f.Add(query(f, "nosuch.shop.svc.grid.example.", mdns.TypeANY, 0, false), uint16(40))
 	f.Add(query(f, "loop-a.shop.svc.grid.example.", mdns.TypeA, 0, false), uint16(512))
+	f.Add(withOption(f, 10, "0102030405060708"), uint16(512))
+	f.Add(withOption(f, 10, "01020304050607080100000000000000ffffffffffffffff"), uint16(110))
+	f.Add(onlyCookie([]byte("12345678")), uint16(60))
+	responder := dns.Responder{Cookies: dns.NewCookies()}
 	f.Fuzz(func(t *testing.T, msg []byte, limit uint16) {
 		out := make([]byte, limit)
-		n := dns.Responder{}.Answer(z, msg, out, dns.Client{Limit: int(limit)})
+		c := dns.Client{Addr: netip.MustParseAddr("2001:db8::1"), Limit: int(limit)}
+		first := responder.Answer(z, msg, out, c)
+		c.Turn = uint32(limit) << 20
+		n := responder.Answer(z, msg, out, c)
+		if n != first {
+			t.Fatalf("%d bytes, with another turn %d", first, n)
+		}
 		if n == 0 {
 			return
 		}
@@ -358,6 +369,9 @@ func FuzzAnswer(f *testing.F) {
 		var m mdns.Msg
 		if err := m.Unpack(out[:n]); err != nil {
 			t.Fatalf("%v\n% x", err, out[:n])
+		}
+		if cookie := cookieIn(t, out[:n]); cookie != "" && (len(cookie) != 48 || !bytes.Contains(msg, unhex(t, cookie[:16]))) {
+			t.Fatalf("cookie %s", cookie)
 		}
 	})
 }

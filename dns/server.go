@@ -27,6 +27,7 @@ type Options struct {
 	IdleTimeout    time.Duration  // for a query on a TCP connection to arrive as a whole; default 10 s
 	WriteTimeout   time.Duration  // for a TCP client to take a reply; default 5 s
 	MaxForwards    int            // queries at once that wait for other servers, as many more wait for their turn; default 1000
+	Cookies        *Cookies       // default: of the server's own
 	Log            *slog.Logger   // default: slog.Default()
 }
 
@@ -49,6 +50,9 @@ func (o *Options) defaults() {
 	if o.MaxForwards <= 0 {
 		o.MaxForwards = 1000
 	}
+	if o.Cookies == nil {
+		o.Cookies = NewCookies()
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -58,20 +62,22 @@ func (o *Options) defaults() {
 //
 // Concurrency: all methods may be called by any goroutine at any time. Each query sees what one Serve has set.
 type Server struct {
-	opts    Options
-	sources atomic.Pointer[sources]
-	udp     []*udpReader
-	tcp     []*tcpListener // plain, then perhaps over TLS
-	rest    *recursion
-	running sync.WaitGroup
-	close   sync.Once
-	failed  error // of close
+	opts      Options
+	responder Responder
+	sources   atomic.Pointer[sources]
+	udp       []*udpReader
+	tcp       []*tcpListener // plain, then perhaps over TLS
+	rest      *recursion
+	running   sync.WaitGroup
+	close     sync.Once
+	failed    error // of close
 }
 
 // Open binds the sockets and starts to answer. Close ends it.
 func Open(opts Options) (*Server, error) {
 	opts.defaults()
-	s := &Server{opts: opts, rest: newRecursion(opts.MaxForwards)}
+	s := &Server{opts: opts, responder: Responder{Cookies: opts.Cookies, IdleTimeout: opts.IdleTimeout}}
+	s.rest = newRecursion(opts.MaxForwards, &s.responder)
 	s.Serve(nil, nil)
 	// With port 0 UDP picks a port that may be taken for TCP.
 	attempts := 1

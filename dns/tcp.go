@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/dns/wire"
@@ -25,6 +26,7 @@ type tcpListener struct {
 	listener *net.TCPListener
 	tls      *tls.Config // nil: plain
 	replies  sync.Pool   // of *[TCPLimit]byte: one is in use only while a reply is made, so that idle connections are cheap
+	turn     atomic.Uint32
 	counters tally
 
 	mu       sync.Mutex
@@ -174,8 +176,9 @@ func (l *tcpListener) failed(err error) {
 func (l *tcpListener) answer(query []byte, s *stream) bool {
 	buf := l.replies.Get().(*[TCPLimit]byte)
 	defer l.replies.Put(buf)
-	from, client := l.server.sources.Load(), Client{Addr: clientOf(s), Limit: TCPLimit}
-	n, o := respond(from.zones, query, buf[:], client)
+	from := l.server.sources.Load()
+	client := Client{Addr: clientOf(s), Limit: TCPLimit, Time: uint32(time.Now().Unix()), Turn: l.turn.Add(nextTurn), Transport: l.transport()}
+	n, o := l.server.responder.respond(from.zones, query, buf[:], &client)
 	switch {
 	case o.lacks != nothing:
 		s.waiting.Add(1)
@@ -194,6 +197,14 @@ func (l *tcpListener) answer(query []byte, s *stream) bool {
 	}
 	l.counters.count(buf[:n], o)
 	return s.write(buf[:n]) == nil
+}
+
+// transport returns what the listener's queries come by.
+func (l *tcpListener) transport() Transport {
+	if l.tls != nil {
+		return TLS
+	}
+	return TCP
 }
 
 // transfer answers a query for a whole zone, and reports whether it was one and whether the connection is still good.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,8 +55,10 @@ func TestTLS(t *testing.T) {
 		if _, err := conn.Write(append([]byte{byte(len(q) >> 8), byte(len(q))}, q...)); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := receive(t, "tcp", conn), answer(dnstest.Zones(t), q, dns.TCPLimit); !bytes.Equal(got, want) {
-			t.Errorf("%s: %d bytes, want the %d of TCP", name, len(got), len(want))
+		reply, byTCP := receive(t, "tcp", conn), answer(dnstest.Zones(t), q, dns.TCPLimit)
+		got, want := dnstest.Unpack(t, reply), dnstest.Unpack(t, byTCP)
+		if len(reply) != len(byTCP) || !slices.Equal(dnstest.Text(got.Answer), dnstest.Text(want.Answer)) || got.Rcode != want.Rcode {
+			t.Errorf("%s: %v, want what TCP has: %v", name, got, want)
 		}
 	}
 	if c := s.Counters(); c.TLS.Queries() != 3 || c.TCP.Queries() != 0 {
@@ -151,5 +154,17 @@ func TestNoCertificate(t *testing.T) {
 		if err := c.Use(files[0], files[1]); err == nil || !strings.Contains(err.Error(), "dns.tls_certificate") {
 			t.Errorf("%v: error %v", files, err)
 		}
+	}
+}
+
+// TestTLSPadding pads replies to those who ask for it, so that their length says little.
+func TestTLSPadding(t *testing.T) {
+	conn, _ := dialTLS(t, secured(t, t.TempDir(), slog.New(slog.DiscardHandler)))
+	q := withOption(t, 12, "0000")
+	if _, err := conn.Write(append([]byte{byte(len(q) >> 8), byte(len(q))}, q...)); err != nil {
+		t.Fatal(err)
+	}
+	if reply := receive(t, "tcp", conn); len(reply) != 468 || len(dnstest.Unpack(t, reply).Answer) != 1 {
+		t.Errorf("%d bytes, want one block of 468", len(reply))
 	}
 }

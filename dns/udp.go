@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,7 @@ type udpReader struct {
 	server   *Server
 	conn     *net.UDPConn
 	wildcard bool // the socket takes queries to any address: the reply leaves from the one that was asked
+	turn     uint32
 	counters tally
 }
 
@@ -76,8 +78,10 @@ func (r *udpReader) run() {
 }
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	from, c := r.server.sources.Load(), Client{Addr: client.Addr().Unmap(), Limit: UDPLimit}
-	n, o := respond(from.zones, query, out, c)
+	from := r.server.sources.Load()
+	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: uint32(time.Now().Unix()), Turn: r.turn}
+	r.turn += nextTurn
+	n, o := r.server.responder.respond(from.zones, query, out, &c)
 	control = replySource(control)
 	if o.lacks != nothing {
 		control = slices.Clone(control)

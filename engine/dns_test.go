@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"sluice/config/topology"
 	"sluice/dns"
@@ -154,6 +155,36 @@ func TestDNSCases(t *testing.T) {
 					t.Errorf("%x, want %x", got, want)
 				}
 			})
+		}
+	}
+}
+
+// TestDNSCookies gives a client a cookie, takes it again after a while, and goes by the clock on the wall as Tick has read it.
+func TestDNSCookies(t *testing.T) {
+	for _, at := range []struct{ from, to string }{{client, dnsIP}, {client6, dnsIP6}} {
+		start := uint32(time.Now().Unix())
+		b, cookies := newDNSBed(t, dnsTopology(dnsIP, dnsIP6)), dns.NewCookies()
+		b.p = NewPipeline(PipelineConfig{Port: b.port, Flows: b.p.Flows, NextHops: b, Punter: b, Counters: &b.counters, DNS: dns.Responder{Cookies: cookies}})
+		ask := func(cookie string) string {
+			q := append(query(t, "web.shop.svc.grid.example"), 0, 0, 41, 4, 208, 0, 0, 0, 0, 0, byte(4+len(cookie)), 0, 10, 0, byte(len(cookie)))
+			q[11] = 1 // additional record
+			front, _ := b.run(0, frame(tuple(udp, at.from, 40000, at.to, 53), carrying(append(q, cookie...))))
+			in := one(t, front)
+			reply := packet.UDPPayload(front[0], &in)
+			return string(reply[len(reply)-24:])
+		}
+		given := ask("12345678")
+		if made := binary.BigEndian.Uint32([]byte(given[12:])); given[:12] != "12345678\x01\x00\x00\x00" || made < start || made > start+60 {
+			t.Errorf("%s: cookie %x", at.from, given)
+		}
+		b.p.Tick(b.snap, b.now)
+		if again := ask(given); again != given {
+			t.Errorf("%s: cookie %x, then %x", at.from, given, again)
+		}
+		want, c := make([]byte, dns.UDPLimit), dns.Client{Addr: netip.MustParseAddr(at.from), Limit: dns.UDPLimit, Time: start}
+		q := append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 28, 0, 10, 0, 24}, given...)
+		if n := (dns.Responder{Cookies: cookies}).Answer(nil, q, want, c); n == 0 || want[3] != 0 {
+			t.Errorf("%s: not good for another: %x", at.from, want[:n])
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"sluice/conntrack"
 	"sluice/dns"
 	"sluice/engine/control"
@@ -47,9 +49,10 @@ type PipelineConfig struct {
 	Affinity  *nat.Affinity // pins of clients to backends, shared by all pipelines; nil: none are kept
 	Checksum  nat.ChecksumMode
 	Counters  *Counters
-	Fragments *Fragments // shared by all workers; nil: the pipeline has its own
-	PortSeed  uint64     // secret seed of the search for source ports
-	Stale     *Stale     // shared by all pipelines over one flow table; nil: one of its own
+	Fragments *Fragments    // shared by all workers; nil: the pipeline has its own
+	PortSeed  uint64        // secret seed of the search for source ports
+	Stale     *Stale        // shared by all pipelines over one flow table; nil: one of its own
+	DNS       dns.Responder // with cookies that the server's sockets share
 }
 
 // batchSize is how many frames the pipeline sends at once to one interface.
@@ -103,7 +106,7 @@ type outQueue struct {
 func NewPipeline(c PipelineConfig) *Pipeline {
 	n := len(c.Port.Interfaces())
 	p := &Pipeline{PipelineConfig: c, out: make([]outQueue, n), pods: make([]bool, n), done: make([]xdp.Frame, 0, 2*batchSize),
-		names: &dns.Worker{}}
+		names: dns.NewWorker(c.DNS)}
 	for _, i := range c.Port.Interfaces() {
 		p.macs = append(p.macs, macOf(i.MAC[:]))
 	}
@@ -165,8 +168,10 @@ func (p *Pipeline) run(frames []xdp.Frame) {
 	}
 }
 
-// Tick does what time asks for, without frames: it sends or gives up frames that wait for a neighbour or a first fragment.
+// Tick does what time asks for, without frames: it sends or gives up frames that wait for a neighbour or a first fragment, and looks
+// at the clock on the wall, which cookies of DNS go by.
 func (p *Pipeline) Tick(snap *control.Snapshot, now int64) {
+	p.names.SetTime(time.Now())
 	if p.Pending() == 0 {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 
 	"sluice/config/topology"
 	"sluice/conntrack"
+	"sluice/dns"
 	"sluice/engine/admin"
 	"sluice/engine/control"
 	"sluice/engine/fib"
@@ -242,6 +243,7 @@ func (a *appliance) startWorkers() error {
 			pipeline: NewPipeline(PipelineConfig{
 				Port: port, Flows: handle, NextHops: a.nextHops, Punter: a.punt.Punter(), Checksum: checksum,
 				Counters: counters, PortSeed: seed, Affinity: pins, Stale: a.stale, Fragments: fragments,
+				DNS: dns.Responder{Cookies: a.names.cookies},
 			}),
 		})
 	}

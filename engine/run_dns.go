@@ -24,6 +24,7 @@ import (
 // Concurrency: all methods may be called by any goroutine.
 type nameServers struct {
 	log         *slog.Logger
+	cookies     *dns.Cookies // of the workers too
 	mu          sync.Mutex
 	started     bool         // and not closed
 	want        []netip.Addr // where to answer
@@ -39,8 +40,8 @@ type nameServers struct {
 }
 
 func newNameServers(log *slog.Logger) *nameServers {
-	return &nameServers{log: log, forward: forward.NewCurrent(forward.Options{Log: log}), certificate: &dns.Certificate{Log: log},
-		open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
+	return &nameServers{log: log, cookies: dns.NewCookies(), forward: forward.NewCurrent(forward.Options{Log: log}),
+		certificate: &dns.Certificate{Log: log}, open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
 }
 
 // nameServer is a server on one address.
@@ -81,6 +82,7 @@ func (s *nameServers) republish(snap *control.Snapshot) {
 // follow serves what a snapshot says, where it says. The caller holds mu.
 func (s *nameServers) follow(snap *control.Snapshot) error {
 	s.want = nil
+	s.cookies.SetSecrets(snap.Topology.DNS.CookieSecrets)
 	if snap.Names != nil {
 		s.want = snap.Names.Addrs
 	}
@@ -142,7 +144,7 @@ func (s *nameServers) start(addr netip.Addr, secure bool) (n *nameServer, err er
 	if n.route, err = claim(addr); err != nil {
 		return nil, err
 	}
-	o := dns.Options{Listen: netip.AddrPortFrom(addr, dnsPort), FreeBind: true, Log: s.log}
+	o := dns.Options{Listen: netip.AddrPortFrom(addr, dnsPort), FreeBind: true, Cookies: s.cookies, Log: s.log}
 	if secure {
 		o.ListenTLS, o.Certificate = netip.AddrPortFrom(addr, dnsTLSPort), s.certificate
 	}

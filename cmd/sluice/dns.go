@@ -91,6 +91,7 @@ type dnsServers struct {
 	addrs    []netip.AddrPort // to answer at
 	addrsTLS []netip.AddrPort // and over TLS
 	log      *slog.Logger
+	cookies  *dns.Cookies
 	notify   *dns.Notifier
 	ready    healthz.Readiness
 	secure   *dns.Certificate // of DNS over TLS, nil without it
@@ -104,7 +105,7 @@ type dnsServers struct {
 }
 
 func newDNSServers(source *fileSource, addrs, secure []netip.AddrPort, log *slog.Logger) *dnsServers {
-	d := &dnsServers{source: source, addrs: addrs, addrsTLS: secure, log: log,
+	d := &dnsServers{source: source, addrs: addrs, addrsTLS: secure, log: log, cookies: dns.NewCookies(),
 		notify:  dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log}),
 		forward: forward.NewCurrent(forward.Options{Log: log})}
 	if len(secure) > 0 {
@@ -121,7 +122,7 @@ func (d *dnsServers) run(ctx context.Context, reload <-chan os.Signal) (err erro
 		return err
 	}
 	for i, a := range d.addrs {
-		o := dns.Options{Listen: a, Certificate: d.secure, Log: d.log}
+		o := dns.Options{Listen: a, Certificate: d.secure, Cookies: d.cookies, Log: d.log}
 		if i < len(d.addrsTLS) {
 			o.ListenTLS = d.addrsTLS[i]
 		}
@@ -193,6 +194,7 @@ func (d *dnsServers) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.cookies.SetSecrets(t.DNS.CookieSecrets)
 	d.use(zones, next)
 	retire()
 	d.notify.Announce(zones)

@@ -93,8 +93,9 @@ type DNSInput struct {
 
 	Autopath bool `key:"autopath"`
 
-	TLSCertificate string `key:"tls_certificate"` // path
-	TLSKey         string `key:"tls_key"`         // path
+	TLSCertificate string   `key:"tls_certificate"` // path
+	TLSKey         string   `key:"tls_key"`         // path
+	CookieSecrets  []string `key:"cookie_secrets"`  // hexadecimal
 }
 
 // NodeInput is a [[node]].

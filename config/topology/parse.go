@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -226,4 +227,20 @@ func isSubdomain(s string) bool {
 		}
 	}
 	return true
+}
+
+// secrets parses a list of keys. A fault does not repeat what it is about.
+func (r *resolver) secrets(path string, list []string) (out []Secret) {
+	for i, s := range list {
+		b, err := hex.DecodeString(s)
+		switch at := fmt.Sprintf("%s[%d]", path, i); {
+		case err != nil || len(b) != len(Secret{}):
+			r.fault(at, "not a secret: expected 32 hexadecimal digits, as of \"openssl rand -hex 16\"")
+		case slices.Contains(out, Secret(b)):
+			r.fault(at, "is there twice")
+		default:
+			out = append(out, Secret(b))
+		}
+	}
+	return out
 }

@@ -74,6 +74,11 @@ func TestRefused(t *testing.T) {
 		{"certificate without key", func(in *Input) { in.DNS.TLSCertificate = "/a.pem" }, []string{"dns.tls_key: missing"}},
 		{"key without certificate", func(in *Input) { in.DNS.TLSKey = "/a.pem" }, []string{"dns.tls_certificate: missing"}},
 		{"certificate and key", func(in *Input) { in.DNS.TLSCertificate, in.DNS.TLSKey = "/a.pem", "/b.pem" }, nil},
+		{"secrets of cookies", func(in *Input) {
+			good := "000102030405060708090a0b0c0d0e0f"
+			in.DNS.CookieSecrets = []string{good, "", good[2:], good + "10", "x" + good[1:], strings.ToUpper(good)}
+		}, []string{"dns.cookie_secrets[1]: not a secret: expected 32 hexadecimal digits", "dns.cookie_secrets[2]: not", "dns.cookie_secrets[3]: not",
+			"dns.cookie_secrets[4]: not", "dns.cookie_secrets[5]: is there twice"}},
 		{"long answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 256) }, []string{"dns.chaos: 256 bytes"}},
 		{"longest answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 255) }, nil},
 		{"metrics port", func(in *Input) { in.Gateway.Metrics = "127.0.0.1:65536" }, []string{"gateway.metrics: not an address to listen on"}},

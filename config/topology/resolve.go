@@ -173,6 +173,7 @@ func (r *resolver) dns() {
 	r.dnsNames()
 	r.search()
 	r.forwarding()
+	out.CookieSecrets = r.secrets("dns.cookie_secrets", in.CookieSecrets)
 	out.TransferTo = r.hostsOrPrefixes("dns.transfer_to", in.TransferTo)
 	out.ReverseZones = r.prefixes("dns.reverse_zones", in.ReverseZones)
 	if len(in.ReverseZones) > 0 {

@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"net/netip"
 	"reflect"
@@ -340,6 +342,26 @@ func TestHeadlessFamilies(t *testing.T) {
 		_, faults := Resolve(in)
 		if got := len(faults); got > 1 || got == 0 != (c.want == "") || got == 1 && !strings.Contains(faults[0].Message, c.want) {
 			t.Errorf("%v: %v, want %q", c.selector, faults, c.want)
+		}
+	}
+}
+
+// TestSecretsAreNotShown: a secret is taken in as it is, and no format or encoding of the topology shows it.
+func TestSecretsAreNotShown(t *testing.T) {
+	secret := Secret{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xff}
+	in := input("10.96.0.0/16")
+	in.DNS.CookieSecrets = []string{"000102030405060708090A0b0c0d0eff"}
+	top := resolve(t, in)
+	if !slices.Equal(top.DNS.CookieSecrets, []Secret{secret}) {
+		t.Errorf("%d secrets", len(top.DNS.CookieSecrets))
+	}
+	encoded, err := json.Marshal(top.DNS.CookieSecrets)
+	if err != nil || string(encoded) != `["(secret)"]` {
+		t.Errorf("JSON %s, %v", encoded, err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%d", "%s", "%q"} {
+		if got := fmt.Sprintf(verb, secret); got != "(secret)" {
+			t.Errorf("%s: %s", verb, got)
 		}
 	}
 }

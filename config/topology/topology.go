@@ -6,6 +6,8 @@
 package topology
 
 import (
+	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"time"
@@ -136,6 +138,9 @@ type DNS struct {
 	Autopath     bool           // the search paths of pods are followed for them
 
 	TLSCertificate, TLSKey string // paths of PEM files, both or none: DNS over TLS
+
+	// CookieSecrets are what DNS cookies are made by: the first makes them, all are accepted. None: each process has its own.
+	CookieSecrets []Secret
 }
 
 // Forwards reports whether names of no zone can be had at all.
@@ -152,6 +157,15 @@ type Stub struct {
 	Domain  string // lower case, without the dot at the end
 	Servers []Upstream
 }
+
+// Secret is a key that others must not see.
+type Secret [16]byte
+
+// Format writes that there is a secret and not what it is, whatever the verb. A fmt.State takes all that is written.
+func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "(secret)") }
+
+// MarshalText does the same for encodings.
+func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
 
 // Shows reports whether names of a namespace are shown.
 func (d *DNS) Shows(namespace string) bool {

@@ -2,6 +2,7 @@ package dnstest
 
 import (
 	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"net/netip"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"sluice/config/topology"
 	"sluice/dns"
+	"sluice/dns/wire"
 	"sluice/dns/zone"
 )
 
@@ -92,6 +94,9 @@ func (c *Case) Zones(t testing.TB) *zone.Zones {
 	return z
 }
 
+// octets are the data of the option in a query.
+const octets = "8 octets"
+
 // Message packs the query of a case.
 func (c *Case) Message(t testing.TB) []byte {
 	t.Helper()
@@ -113,7 +118,7 @@ func (c *Case) Message(t testing.TB) []byte {
 		o.SetVersion(e.Version)
 		o.Hdr.Ttl |= uint32(e.Z)
 		if e.Option != 0 {
-			o.Option = []mdns.EDNS0{&mdns.EDNS0_LOCAL{Code: e.Option, Data: []byte("8 octets")}}
+			o.Option = []mdns.EDNS0{&mdns.EDNS0_LOCAL{Code: e.Option, Data: []byte(octets)}}
 		}
 	}
 	b, err := m.Pack()
@@ -210,27 +215,51 @@ func (c *Case) checkHeader(t testing.TB, m *mdns.Msg) {
 	if (o != nil) != (c.Query.EDNS != nil) {
 		t.Fatalf("OPT %v", o)
 	}
-	if o != nil && (o.Version() != 0 || o.UDPSize() != dns.UDPLimit || len(o.Option) > 0 || o.Hdr.Ttl&0xffff != 0) {
+	if o != nil && (o.Version() != 0 || o.UDPSize() != dns.UDPLimit || o.Hdr.Ttl&0xffff != 0) {
 		t.Errorf("OPT %v", o)
+	}
+	if o != nil {
+		c.checkOptions(t, o.Option)
 	}
 }
 
-// checkSwarm checks replies about the service of 300 endpoints: whole records in order, as many as fit.
+// checkOptions checks that there are no options but the query's cookie with the server's part, and why a query is refused.
+func (c *Case) checkOptions(t testing.TB, options []mdns.EDNS0) {
+	t.Helper()
+	for _, o := range options {
+		switch o := o.(type) {
+		case *mdns.EDNS0_COOKIE:
+			if c.Query.EDNS.Option != wire.OptionCookie || len(o.Cookie) != 48 || o.Cookie[:16] != hex.EncodeToString([]byte(octets)) {
+				t.Errorf("cookie %v", o)
+			}
+		case *mdns.EDNS0_EDE:
+			if c.RCode != "REFUSED" {
+				t.Errorf("extended error %v", o)
+			}
+		default:
+			t.Errorf("option %v", o)
+		}
+	}
+}
+
+// checkSwarm checks replies about the service of 300 endpoints: whole records in a circle from any one on, as many as fit.
 func (c *Case) checkSwarm(t testing.TB, m *mdns.Msg, raw []byte, longest int) {
 	t.Helper()
 	limit := c.Query.Limit
+	const record = 16
 	if longest == dns.TCPLimit {
 		if m.Truncated || len(m.Answer) != 300 {
 			t.Errorf("TC %v, %d records", m.Truncated, len(m.Answer))
 		}
-		return
-	}
-	const record = 16
-	if !m.Truncated || len(raw) > limit || len(raw)+record <= limit {
+	} else if !m.Truncated || len(raw) > limit || len(raw)+record <= limit {
 		t.Errorf("TC %v, %d bytes of %d with %d records", m.Truncated, len(raw), limit, len(m.Answer))
 	}
+	first := 0
+	for first < 299 && SwarmAddress(first) != m.Answer[0].(*mdns.A).A.String() {
+		first++
+	}
 	for i, r := range m.Answer {
-		want := SwarmAddress(i)
+		want := SwarmAddress((first + i) % 300)
 		if a, ok := r.(*mdns.A); !ok || a.A.String() != want || a.Hdr.Name != c.QName {
 			t.Fatalf("record %d is %v, want %s", i, r, want)
 		}

@@ -25,14 +25,15 @@ const (
 
 // Response codes. Those above 15 need EDNS: their upper bits travel in the OPT record.
 const (
-	NoError  = 0
-	FormErr  = 1
-	ServFail = 2
-	NXDomain = 3
-	NotImp   = 4
-	Refused  = 5
-	NotAuth  = 9
-	BadVers  = 16
+	NoError   = 0
+	FormErr   = 1
+	ServFail  = 2
+	NXDomain  = 3
+	NotImp    = 4
+	Refused   = 5
+	NotAuth   = 9
+	BadVers   = 16
+	BadCookie = 23 // RFC 7873
 )
 
 // Types of records.

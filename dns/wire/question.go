@@ -11,6 +11,7 @@ const (
 	Query                     // a query, fully read
 	Malformed                 // answer FormErr, with the header alone
 	Unsupported               // answer NotImp, with the header alone
+	CookieOnly                // there is no question: a server with cookies gives one, others answer as to Malformed (RFC 7873 section 5.4)
 )
 
 const maxLabels = 127 // a name of MaxName bytes has no more
@@ -20,12 +21,18 @@ const maxLabels = 127 // a name of MaxName bytes has no more
 type Question struct {
 	ID      uint16
 	Flags   uint16 // second word of the header, as received
-	Type    uint16 // valid, as all below, iff Peek returned Query
+	Type    uint16 // valid, as Class, iff Peek returned Query
 	Class   uint16
 	EDNS    bool // the query has an OPT record; the next three are valid iff it has
 	DO      bool
 	Version uint8
 	UDPSize uint16 // as received; less than 512 means 512 (RFC 6891 section 6.2.3)
+
+	Options   bool   // the OPT record, of version 0, has options; the next three are valid iff it has
+	Cookie    []byte // the client's part, and behind it the server's part of 8 to 32 bytes or nothing; nil: none
+	Keepalive bool   // the client asks for how long a connection may be idle
+	Padding   bool   // the client wants the length of the reply to say little
+	BadOption bool   // answer FormErr: an option does not have the form that it must have; Cookie is not valid then
 
 	section []byte // name, type and class in the message
 	labels  int
@@ -61,7 +68,7 @@ func Peek(msg []byte, q *Question) Status {
 		return Ignore
 	}
 	q.ID, q.Flags = binary.BigEndian.Uint16(msg), binary.BigEndian.Uint16(msg[2:])
-	q.EDNS = false
+	q.EDNS, q.Options, q.BadOption = false, false, false
 	if q.Flags&FlagQR != 0 {
 		return Ignore
 	}
@@ -71,8 +78,11 @@ func Peek(msg []byte, q *Question) Status {
 	n := Counts{binary.BigEndian.Uint16(msg[4:]), binary.BigEndian.Uint16(msg[6:]), binary.BigEndian.Uint16(msg[8:]),
 		binary.BigEndian.Uint16(msg[10:])}
 	// A query may carry a SOA (IXFR), an OPT and a signature, and nothing else.
-	if n.Question != 1 || n.Answer > 1 || n.Authority > 1 || n.Additional > 2 {
+	if n.Question > 1 || n.Answer > 1 || n.Authority > 1 || n.Additional > 2 {
 		return Malformed
+	}
+	if n.Question == 0 {
+		return q.empty(msg, n)
 	}
 	end := q.name(msg)
 	if end < 0 || end+4 > len(msg) {
@@ -81,6 +91,15 @@ func Peek(msg []byte, q *Question) Status {
 	q.Type, q.Class = binary.BigEndian.Uint16(msg[end:]), binary.BigEndian.Uint16(msg[end+2:])
 	q.section = msg[HeaderLen : end+4]
 	return q.records(msg, end+4, n)
+}
+
+// empty reads a query without a question.
+func (q *Question) empty(msg []byte, n Counts) Status {
+	q.section, q.labels = nil, 0
+	if q.records(msg, HeaderLen, n) != Query || !q.Options || q.BadOption || q.Cookie == nil {
+		return Malformed
+	}
+	return CookieOnly
 }
 
 // name reads the name of the question and returns where it ends, or -1. There is nothing before it that a pointer could
@@ -133,6 +152,9 @@ func (q *Question) records(msg []byte, off int, n Counts) Status {
 			return Malformed
 		}
 		q.EDNS, q.UDPSize, q.Version, q.DO = true, r.Class, uint8(r.TTL>>16), r.TTL&0x8000 != 0
+		if r.End > r.Data && q.Version == 0 {
+			q.BadOption = !q.options(msg[r.Data:r.End])
+		}
 	}
 	return Query
 }

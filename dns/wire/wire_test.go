@@ -88,6 +88,62 @@ func TestPeekRecords(t *testing.T) {
 	}
 }
 
+// TestPeekOptions reads the options of an OPT record, of which those that are not known may be anything.
+func TestPeekOptions(t *testing.T) {
+	for _, tt := range []struct {
+		name, options      string
+		version            uint8
+		cookie             string
+		keepalive, padding bool
+		bad                bool
+	}{
+		{name: "none"},
+		{name: "cookie", options: "\x00\x0a\x00\x0812345678", cookie: "12345678"},
+		{name: "both parts", options: "\x00\x0a\x00\x101234567887654321", cookie: "1234567887654321"},
+		{name: "the first of two", options: "\x00\x0a\x00\x0812345678\x00\x0a\x00\x01x", cookie: "12345678"},
+		{name: "all", options: "\xff\xff\x00\x01x\x00\x0c\x00\x02\x00\x00\x00\x0b\x00\x00\x00\x0a\x00\x0812345678", cookie: "12345678",
+			keepalive: true, padding: true},
+		{name: "cookie too short", options: "\x00\x0a\x00\x071234567", bad: true},
+		{name: "head cut", options: "\x00\x0b\x00", bad: true},
+		{name: "data cut", options: "\xff\xff\x00\x02x", bad: true},
+		{name: "of another version", options: "\x00\x0b\x00", version: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			msg := pack(t, func(m *mdns.Msg) {
+				m.SetEdns0(1232, false)
+				m.IsEdns0().SetVersion(tt.version)
+			})
+			msg[len(msg)-1] = byte(len(tt.options))
+			q := wire.Question{Cookie: []byte("of the query before"), Keepalive: true, Padding: true, BadOption: true, Options: true}
+			if s := wire.Peek(append(msg, tt.options...), &q); s != wire.Query {
+				t.Fatalf("status %d", s)
+			}
+			if read := tt.options != "" && tt.version == 0; q.Options != read || q.BadOption != tt.bad {
+				t.Errorf("options %v, bad %v", q.Options, q.BadOption)
+			} else if read && (q.Keepalive != tt.keepalive || q.Padding != tt.padding || !tt.bad && string(q.Cookie) != tt.cookie) {
+				t.Errorf("cookie %q, keepalive %v, padding %v", q.Cookie, q.Keepalive, q.Padding)
+			}
+		})
+	}
+}
+
+// TestPeekWithoutQuestion takes a query without a question for one iff it has a cookie.
+func TestPeekWithoutQuestion(t *testing.T) {
+	for options, want := range map[string]wire.Status{
+		"\x00\x0a\x00\x0812345678": wire.CookieOnly, "\x00\x0a\x00\x0712345678": wire.Malformed, "\x00\x0b\x00\x00": wire.Malformed, "": wire.Malformed,
+	} {
+		msg := pack(t, func(m *mdns.Msg) {
+			m.Question = nil
+			m.SetEdns0(1232, false)
+		})
+		msg[len(msg)-1] = byte(len(options))
+		var q wire.Question
+		if got := wire.Peek(append(msg, options...), &q); got != want || len(q.Section()) != 0 || q.Labels() != 0 {
+			t.Errorf("%q: status %d, want %d", options, got, want)
+		}
+	}
+}
+
 // TestBuild writes a reply of header, question and OPT, and has it read by miekg/dns.
 func TestBuild(t *testing.T) {
 	var q wire.Question
