@@ -106,12 +106,12 @@ func (r *reply) fill(z *zone.Zones) int {
 		r.negative(in)
 		return wire.NXDomain
 	}
-	a := z.Answer(node, r.q.Type)
-	if a == nil {
+	a, ok := z.Answer(node, r.q.Type)
+	if !ok {
 		r.negative(in)
 		return wire.NoError
 	}
-	r.answer(in, a)
+	r.answer(in, &a)
 	return a.RCode
 }
 
@@ -130,7 +130,8 @@ func (r *reply) chaos(z *zone.Zones) int {
 func (r *reply) pod(z *zone.Zones, in *zone.Zone, a netip.Addr) {
 	switch {
 	case r.q.Type == wire.TypeANY:
-		r.answer(in, z.Any())
+		answer := z.Any()
+		r.answer(in, &answer)
 	case r.q.Type == wire.TypeA && a.Is4(), r.q.Type == wire.TypeAAAA && a.Is6():
 		if in.AddressLen(a) > r.room() {
 			r.flags |= wire.FlagTC
@@ -181,7 +182,7 @@ func (r *reply) answer(in *zone.Zone, a *zone.Answer) {
 // spell gives the apex of the zone, where it is written out in the first n bytes of an answer, the spelling that it has in the
 // question. Compressed names point there anyway.
 func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
-	if len(a.Tails) == 0 {
+	if a.Tails() == 0 {
 		return
 	}
 	name := r.q.Section()[:r.q.NameLen()]
@@ -189,9 +190,9 @@ func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
 	if bytes.Equal(apex, r.q.Name()[len(name)-len(apex):]) {
 		return
 	}
-	for _, at := range a.Tails {
-		if int(at)+len(apex) <= n {
-			copy(r.out[base+int(at):], apex)
+	for i := range a.Tails() {
+		if at := a.Tail(i); at+len(apex) <= n {
+			copy(r.out[base+at:], apex)
 		}
 	}
 }

@@ -13,29 +13,28 @@ import (
 // stand for addresses of their own.
 const externalServer = "\x03ns1\x03dns"
 
-// externalZone starts the zone of the addresses that services have outside, if there is to be one.
-func (c *compiler) externalZone() error {
-	if c.top.DNS.ExternalZone == "" {
-		return nil
+// externalApex returns the apex of the zone of the addresses that services have outside, "" if there is to be none.
+func externalApex(t *topology.Topology) (string, error) {
+	if t.DNS.ExternalZone == "" {
+		return "", nil
 	}
-	apex, err := wire.Name(c.top.DNS.ExternalZone)
+	apex, err := wire.Name(t.DNS.ExternalZone)
 	if err != nil {
-		return fmt.Errorf("dns.external_zone: %w", err)
+		return "", fmt.Errorf("dns.external_zone: %w", err)
 	}
-	c.external = c.zone(apex, externalServer)
-	return nil
+	return apex, nil
 }
 
 // externals adds the names of all services that are shown and have something outside, and of their namespaces.
 func (c *compiler) externals() error {
-	if c.external == nil {
+	if c.external == "" {
 		return nil
 	}
 	for _, ns := range c.top.Namespaces {
 		if !c.top.DNS.Shows(ns.Name) {
 			continue
 		}
-		text, err := under(c.external.apex, ns.Name)
+		text, err := under(c.external, ns.Name)
 		if err != nil {
 			return fmt.Errorf("namespace %s in dns.external_zone: %w", ns.Name, err)
 		}
@@ -60,7 +59,7 @@ func (c *compiler) outside(s *topology.Service) error {
 	if len(addrs) == 0 && len(s.LoadBalancerHostnames) == 0 {
 		return nil
 	}
-	text, err := under(c.external.apex, s.Namespace, s.Name)
+	text, err := under(c.external, s.Namespace, s.Name)
 	if err != nil {
 		return err
 	}

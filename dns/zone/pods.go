@@ -10,7 +10,7 @@ import (
 
 // pods adds the names of pods: those of the pods that there are, or one for each address that can be spelled.
 func (c *compiler) pods() error {
-	top := "\x03pod" + c.domain.apex
+	top := "\x03pod" + c.domain
 	switch c.top.DNS.Pods {
 	case topology.PodsInsecure:
 		for _, ns := range c.top.Namespaces {
@@ -45,7 +45,7 @@ func (c *compiler) pod(p *topology.Pod, top string) error {
 
 // PodAddress returns the address that a name spells which is no node and directly below one where all addresses have names.
 func (z *Zones) PodAddress(q *wire.Question) (netip.Addr, bool) {
-	if parent := z.parent(q); parent == nil || !parent.pods {
+	if parent := z.parent(q); parent == nil || !parent.has(flagPods) {
 		return netip.Addr{}, false
 	}
 	name := q.Name()

@@ -86,7 +86,7 @@ func labelBits(a netip.Addr) int {
 // clusterPTRs adds the PTR records of ClusterIPs. An address that is both a ClusterIP and an endpoint's has the name of the
 // service alone.
 func (c *compiler) clusterPTRs() {
-	svc := "\x03svc" + c.domain.apex
+	svc := "\x03svc" + c.domain
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
 		if s.Type == topology.ExternalName || !c.top.DNS.Shows(s.Namespace) {

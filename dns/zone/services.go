@@ -13,7 +13,7 @@ import (
 
 // services adds the records of all namespaces and services that are shown.
 func (c *compiler) services() error {
-	svc, pod := "\x03svc"+c.domain.apex, "\x03pod"+c.domain.apex
+	svc, pod := "\x03svc"+c.domain, "\x03pod"+c.domain
 	c.level(svc)
 	c.level(pod)
 	for _, ns := range c.top.Namespaces {

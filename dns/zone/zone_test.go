@@ -11,6 +11,16 @@ import (
 	"sluice/dns/wire"
 )
 
+// dotted returns a name in wire form as text that ends in a dot.
+func dotted(text string) string {
+	var b strings.Builder
+	for ; text != "\x00"; text = wire.Parent(text) {
+		b.WriteString(text[1 : 1+int(text[0])])
+		b.WriteByte('.')
+	}
+	return b.String()
+}
+
 func TestReverseApexes(t *testing.T) {
 	for _, tt := range []struct {
 		prefix string
@@ -74,6 +84,17 @@ func compiled(t *testing.T, s topology.Service, reverse ...string) *Zones {
 	return z
 }
 
+// answer returns the answer of an existing name in wire form.
+func answer(t *testing.T, z *Zones, name string, typ uint16) Answer {
+	t.Helper()
+	r := z.store.get([]byte(name))
+	if r == nil {
+		t.Fatalf("%q does not exist", name)
+	}
+	a, _ := z.Answer(r.node(), typ)
+	return a
+}
+
 // find looks a dotted name up, and says what it found: the zone, and whether the name exists.
 func find(t *testing.T, z *Zones, dottedName string) string {
 	t.Helper()
@@ -92,7 +113,7 @@ func find(t *testing.T, z *Zones, dottedName string) string {
 		return "outside"
 	case node == nil:
 		return "missing in " + dotted(in.Apex())
-	case len(node.answers) == 0:
+	case node.answers() == 0:
 		return "empty in " + dotted(in.Apex())
 	}
 	return "name in " + dotted(in.Apex())
@@ -175,12 +196,12 @@ func TestLongChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := z.Answer(z.nodes["\x02a0\x01s\x03svc\x04grid\x07example\x00"], wire.TypeA)
+	a := answer(t, z, "\x02a0\x01s\x03svc\x04grid\x07example\x00", wire.TypeA)
 	if a.Records != maxChain || a.Negative || a.RCode != wire.NoError {
 		t.Errorf("%+v", a)
 	}
 	// From nearer to the end the missing last name comes into sight.
-	a = z.Answer(z.nodes["\x03a14\x01s\x03svc\x04grid\x07example\x00"], wire.TypeA)
+	a = answer(t, z, "\x03a14\x01s\x03svc\x04grid\x07example\x00", wire.TypeA)
 	if a.Records != 1 || !a.Negative || a.RCode != wire.NXDomain {
 		t.Errorf("%+v", a)
 	}
@@ -195,7 +216,7 @@ func TestWeights(t *testing.T) {
 				Ports: map[string]uint16{"p": 7001}})
 		}
 		z := compiled(t, s)
-		a := z.Answer(z.nodes["\x02_p\x04_tcp\x04ring\x04shop\x03svc\x04grid\x07example\x00"], wire.TypeSRV)
+		a := answer(t, z, "\x02_p\x04_tcp\x04ring\x04shop\x03svc\x04grid\x07example\x00", wire.TypeSRV)
 		r, _ := wire.ReadRecord(a.Body, 0)
 		if got := int(a.Body[r.Data+2])<<8 | int(a.Body[r.Data+3]); got != want || int(a.Records) != pairs {
 			t.Errorf("%d pairs: weight %d, want %d; %d records", pairs, got, want, a.Records)
