@@ -32,7 +32,11 @@ func (c *compiler) follow(n *name) (ch chain) {
 		if c.zoneOf(target) != n.zone {
 			return ch
 		}
-		if n = c.names[target]; n == nil {
+		if n = c.names[target]; n == nil && c.exists(target) {
+			ch.end = &name{text: target} // an empty non-terminal: names with records were gathered
+			return ch
+		}
+		if n == nil {
 			ch.gone = !c.spelled(target)
 			return ch
 		}

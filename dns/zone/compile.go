@@ -50,6 +50,11 @@ type compiler struct {
 	external string         // that of the external zone; "": there is none
 	names    map[string]*name
 
+	// Of an update: what is gathered, the zones that there were, and what becomes of names.
+	only     *selection
+	previous *Zones
+	changes  map[string]*change
+
 	out         writer
 	head        int    // where the node begins that is being written
 	body, tails []byte // memory for the answer that is being packed
@@ -110,6 +115,9 @@ func (c *compiler) apexRecords() {
 	inside, outside := serverAddrs(c.top)
 	for i := range c.zones {
 		z, addrs := &c.zones[i], inside
+		if !c.only.apex(z.apex) {
+			continue
+		}
 		if z.apex == c.external {
 			addrs = outside
 		}
@@ -125,7 +133,7 @@ func (c *compiler) apexRecords() {
 // has; and for the external zone those that this service has outside.
 func serverAddrs(t *topology.Topology) (inside, outside []netip.Addr) {
 	service := &topology.Service{}
-	if i := slices.IndexFunc(t.Services, func(s topology.Service) bool { return s.Key() == dnsService }); i >= 0 {
+	if i := slices.IndexFunc(t.Services, func(s topology.Service) bool { return s.Namespace == dnsNamespace && s.Name == dnsName }); i >= 0 {
 		service = &t.Services[i]
 	}
 	inside = t.DNS.Addresses
@@ -138,5 +146,5 @@ func serverAddrs(t *topology.Topology) (inside, outside []netip.Addr) {
 	return inside, outside
 }
 
-// dnsService is the service by which the pods of a cluster reach its DNS, under the name that every distribution gives it.
-const dnsService = "kube-system/kube-dns"
+// The service by which the pods of a cluster reach its DNS, under the name that every distribution gives it.
+const dnsNamespace, dnsName = "kube-system", "kube-dns"

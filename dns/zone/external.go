@@ -31,7 +31,7 @@ func (c *compiler) externals() error {
 		return nil
 	}
 	for _, ns := range c.top.Namespaces {
-		if !c.top.DNS.Shows(ns.Name) {
+		if !c.top.DNS.Shows(ns.Name) || !c.only.namespace(ns.Name) {
 			continue
 		}
 		text, err := under(c.external, ns.Name)
@@ -42,7 +42,7 @@ func (c *compiler) externals() error {
 	}
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
-		if !c.top.DNS.Shows(s.Namespace) {
+		if !c.top.DNS.Shows(s.Namespace) || !c.only.service(s) && !c.only.outside(s) {
 			continue
 		}
 		if err := c.outside(s); err != nil {
@@ -66,11 +66,16 @@ func (c *compiler) outside(s *topology.Service) error {
 	if len(addrs) == 0 {
 		return c.balancer(s, text)
 	}
+	for _, a := range addrs {
+		if c.only.service(s) || c.only.addr(a) {
+			c.ptr(a, text)
+		}
+	}
+	if !c.only.service(s) {
+		return nil
+	}
 	hosts := addressHosts(text, s, addrs)
 	c.addresses(c.ensure(text), hosts)
-	for _, a := range addrs {
-		c.ptr(a, text)
-	}
 	return c.srv(text, s.Ports, hosts)
 }
 

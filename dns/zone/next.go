@@ -15,12 +15,16 @@ func Next(t *topology.Topology, previous *Zones, now time.Time) (*Zones, error) 
 	if previous == nil {
 		return Compile(t, uint32(now.Unix()))
 	}
-	z, err := Compile(t, previous.serial)
-	if err != nil {
-		return nil, err
+	z, differs := previous.update(t)
+	if z == nil {
+		var err error
+		if z, err = Compile(t, previous.serial); err != nil {
+			return nil, err
+		}
+		differs = !z.same(previous)
 	}
-	if !z.same(previous) {
-		return z.withSerial(nextSerial(previous.serial, now)), nil
+	if differs {
+		z = z.withSerial(nextSerial(previous.serial, now))
 	}
 	return z, nil
 }

@@ -14,8 +14,8 @@ func (c *compiler) pods() error {
 	switch c.top.DNS.Pods {
 	case topology.PodsInsecure:
 		for _, ns := range c.top.Namespaces {
-			if n := c.names[label(ns.Name)+top]; n != nil { // not one that is hidden
-				n.pods = true
+			if c.top.DNS.Shows(ns.Name) && c.only.namespace(ns.Name) {
+				c.level(label(ns.Name) + top).pods = true
 			}
 		}
 	case topology.PodsVerified:
@@ -30,10 +30,13 @@ func (c *compiler) pods() error {
 
 // pod adds the names of a pod. One that has ended has given its addresses back.
 func (c *compiler) pod(p *topology.Pod, top string) error {
-	if !c.top.DNS.Shows(p.Namespace) || p.Phase == "Succeeded" || p.Phase == "Failed" {
+	if ended(p) || !c.top.DNS.Shows(p.Namespace) {
 		return nil
 	}
 	for _, a := range p.Addresses {
+		if !c.only.addr(a) {
+			continue
+		}
 		text, err := under(top, p.Namespace, dashed(a))
 		if err != nil {
 			return fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
@@ -42,6 +45,8 @@ func (c *compiler) pod(p *topology.Pod, top string) error {
 	}
 	return nil
 }
+
+func ended(p *topology.Pod) bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
 // PodAddress returns the address that a name spells which is no node and directly below one where all addresses have names.
 func (z *Zones) PodAddress(q *wire.Question) (netip.Addr, bool) {

@@ -17,7 +17,7 @@ func (c *compiler) services() error {
 	c.level(svc)
 	c.level(pod)
 	for _, ns := range c.top.Namespaces {
-		if !c.top.DNS.Shows(ns.Name) {
+		if !c.top.DNS.Shows(ns.Name) || !c.only.namespace(ns.Name) {
 			continue
 		}
 		for _, parent := range []string{svc, pod} {
@@ -31,6 +31,10 @@ func (c *compiler) services() error {
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
 		if !c.top.DNS.Shows(s.Namespace) {
+			continue
+		}
+		if !c.only.service(s) {
+			c.sharedPTRs(s, svc)
 			continue
 		}
 		text, err := under(svc, s.Namespace, s.Name)

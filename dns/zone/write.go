@@ -55,6 +55,66 @@ func (w *writer) shard() shard {
 		index[hash&mask] = w.slots[i]
 	}
 	s := shard{index: index, data: slices.Clip(bytes.Clone(w.data))}
-	w.data, w.slots, w.hash = w.data[:0], w.slots[:0], w.hash[:0]
+	w.reset()
 	return s
+}
+
+// reset forgets what was written.
+func (w *writer) reset() { w.data, w.slots, w.hash = w.data[:0], w.slots[:0], w.hash[:0] }
+
+// with returns the store after some changes. It shares the shards of all names that stay as they are.
+func (s *store) with(changes []*change) store {
+	next := *s
+	next.shards = slices.Clone(s.shards)
+	touched := map[int]map[string]*change{}
+	for _, ch := range changes {
+		if !ch.write {
+			continue
+		}
+		i := s.shardOf(maphash.String(s.seed, ch.text))
+		if touched[i] == nil {
+			touched[i] = map[string]*change{}
+		}
+		touched[i][ch.text] = ch
+	}
+	w := writer{seed: s.seed}
+	for i, here := range touched {
+		for r := range s.shards[i].all() {
+			if here[string(r.name())] == nil {
+				w.add(r)
+			}
+		}
+		for _, ch := range here {
+			if ch.old != nil {
+				next.names--
+			}
+			if ch.record != nil {
+				next.names++
+				w.add(ch.record)
+			}
+		}
+		next.shards[i] = w.shard()
+	}
+	if !next.fits() {
+		return next.split()
+	}
+	return next
+}
+
+// split returns the store with as many shards as suit the number of its names.
+func (s *store) split() store {
+	next := newStore(s.names, s.seed)
+	parts := make([][]record, len(next.shards))
+	for r := range s.all() {
+		i := next.shardOf(maphash.Bytes(s.seed, r.name()))
+		parts[i] = append(parts[i], r)
+	}
+	w := writer{seed: s.seed}
+	for i, part := range parts {
+		for _, r := range part {
+			w.add(r)
+		}
+		next.shards[i] = w.shard()
+	}
+	return next
 }

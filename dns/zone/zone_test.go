@@ -60,6 +60,23 @@ func TestReverseApexes(t *testing.T) {
 	}
 }
 
+func TestReversed(t *testing.T) {
+	for _, addr := range []string{"10.96.4.10", "0.0.0.0", "255.255.255.255", "2001:db8::a:1", "::", "fd42:172:24:5:6:7:8:9"} {
+		a := netip.MustParseAddr(addr)
+		if got, ok := reversed(reverseName(a, a.BitLen()/labelBits(a))); !ok || got != a {
+			t.Errorf("%s: %v %v", addr, got, ok)
+		}
+		if got, ok := reversed(reverseName(a, a.BitLen()/labelBits(a)-1)); ok {
+			t.Errorf("a part of %s is %v", addr, got)
+		}
+	}
+	for _, name := range []string{"\x01x\x010\x010\x0210\x07in-addr\x04arpa\x00", "\x00", "\x04arpa\x00"} {
+		if got, ok := reversed(name); ok {
+			t.Errorf("%q is %v", name, got)
+		}
+	}
+}
+
 func TestDashed(t *testing.T) {
 	for addr, want := range map[string]string{
 		"172.24.1.21": "172-24-1-21", "fd42::9": "fd42--9", "fd42:172:24:5:6:7::": "fd42-172-24-5-6-7--0", "::1": "--1",

@@ -10,15 +10,16 @@ import (
 // Zones is all that one generation of the topology answers. It is immutable, and safe for any number of goroutines. Generations that
 // follow each other share what has not changed.
 type Zones struct {
-	top    *topology.Topology // what it was compiled from
-	store  store
-	zones  []Zone         // sorted by apex: nodes refer to them by position
-	apexes map[string]int // positions in zones
-	depths []depth        // the deepest first
-	any    Answer
-	below  bool // some nodes have names below them that are not nodes
-	chaos  map[string]*Answer
-	serial uint32
+	top              *topology.Topology // what it was compiled from
+	store            store
+	zones            []Zone         // sorted by apex: nodes refer to them by position
+	apexes           map[string]int // positions in zones
+	depths           []depth        // the deepest first
+	any              Answer
+	domain, external string // see compiler
+	below            bool   // some nodes have names below them that are not nodes
+	chaos            map[string]*Answer
+	serial           uint32
 }
 
 // Find returns the node of the name asked for and its zone. The node is nil if the name does not exist, and the zone as

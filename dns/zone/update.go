@@ -1,0 +1,199 @@
+package zone
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"sluice/config/topology"
+	"sluice/dns/wire"
+)
+
+// enough is the share of a topology that may be selected, as a divisor: to compile everything is no more work then.
+const enough = 4
+
+// update returns the zones of a topology under the same serial by gathering anew what differs, and whether a query can tell a
+// difference. It returns nil when everything is to be compiled: when the difference is in the rules or in much of the topology, or
+// when there is a fault, of which Compile says what it is.
+func (z *Zones) update(t *topology.Topology) (next *Zones, differs bool) {
+	if !sameRules(z.top, t) {
+		return nil, false
+	}
+	selected, ok := differ(z.top, t)
+	limit := 100 + (len(t.Services)+len(t.Pods))/enough
+	if !ok || selected.size() > limit {
+		return nil, false
+	}
+	before, after := z.compiler(z.top, selected), z.compiler(t, selected)
+	z.servers(before, after)
+	aliases := append(before.aliases(), after.aliases()...)
+	for size := -1; size != selected.size(); {
+		selected.follow(aliases)
+		if size = selected.size(); size > limit || before.again() != nil || after.again() != nil {
+			return nil, false
+		}
+		selected.grow(before)
+		selected.grow(after)
+	}
+	u := updater{z: z, before: before, after: after, changes: map[string]*change{}}
+	return u.run()
+}
+
+// compiler returns one that gathers the selected names of a topology with the same zones.
+func (z *Zones) compiler(t *topology.Topology, only *selection) *compiler {
+	c := &compiler{top: t, ttl: t.DNS.TTL, zones: z.zones, apexes: z.apexes, only: only, previous: z}
+	c.out.seed = z.store.seed
+	c.domain, c.external = z.domain, z.external
+	return c
+}
+
+// again gathers the names from the start.
+func (c *compiler) again() error {
+	c.names = map[string]*name{}
+	return c.gather()
+}
+
+// servers selects all zones if their name servers have got other addresses.
+func (z *Zones) servers(before, after *compiler) {
+	inside, outside := serverAddrs(before.top)
+	inside2, outside2 := serverAddrs(after.top)
+	if slices.Equal(inside, inside2) && slices.Equal(outside, outside2) {
+		return
+	}
+	for i := range z.zones {
+		before.only.apexes[z.zones[i].apex] = true
+	}
+}
+
+// updater finds out what becomes of the names that were gathered from the topologies before and after.
+type updater struct {
+	z             *Zones
+	before, after *compiler
+	changes       map[string]*change
+	differs       bool // a query can tell
+}
+
+// change is what becomes of a name.
+type change struct {
+	text     string
+	old      record
+	gathered bool // completely: otherwise only the number of children changes
+	children int
+	exists   bool
+	record   record // what is to be written; nil: it goes, or stays as it is
+	write    bool
+}
+
+func (u *updater) run() (*Zones, bool) {
+	for _, c := range []*compiler{u.before, u.after} {
+		for text, n := range c.names {
+			if n.own {
+				u.note(text).gathered = true
+			}
+		}
+	}
+	list := u.settle()
+	u.after.changes = u.changes
+	for _, ch := range list {
+		u.write(ch)
+	}
+	next := *u.z
+	next.top = u.after.top
+	next.store = u.z.store.with(list)
+	return &next, u.differs
+}
+
+// note returns the change of a name, and makes those of all names above it.
+func (u *updater) note(text string) *change {
+	if ch := u.changes[text]; ch != nil {
+		return ch
+	}
+	ch := &change{text: text, old: u.z.store.get([]byte(text))}
+	if ch.old != nil {
+		ch.children = ch.old.children()
+	}
+	u.changes[text] = ch
+	if parent := wire.Parent(text); u.after.zoneOf(parent) != nil {
+		u.note(parent)
+	}
+	return ch
+}
+
+// settle finds out which names exist, from the longest to the shortest: each exists for itself, or because of one below it.
+func (u *updater) settle() []*change {
+	list := make([]*change, 0, len(u.changes))
+	for _, ch := range u.changes {
+		list = append(list, ch)
+	}
+	slices.SortFunc(list, func(a, b *change) int {
+		return cmp.Or(len(b.text)-len(a.text), cmp.Compare(a.text, b.text))
+	})
+	for _, ch := range list {
+		ch.exists = u.exists(ch)
+		if parent := u.changes[wire.Parent(ch.text)]; parent != nil && ch.exists != (ch.old != nil) {
+			if ch.exists {
+				parent.children++
+			} else {
+				parent.children--
+			}
+		}
+	}
+	return list
+}
+
+// exists reports whether a name exists for which all below it are settled.
+func (u *updater) exists(ch *change) bool {
+	n := u.after.names[ch.text]
+	own := n != nil && n.own
+	if !ch.gathered {
+		own = ch.old != nil && ch.old.node().has(flagOwn)
+	}
+	if !u.after.top.DNS.Compat {
+		return own || ch.children > 0
+	}
+	ch.children = 0
+	if !ch.gathered {
+		return ch.old != nil
+	}
+	return own && !isEmpty(n)
+}
+
+// write makes the record of a name, if it is another one than before.
+func (u *updater) write(ch *change) {
+	switch {
+	case !ch.exists:
+		ch.write = ch.old != nil
+		u.differs = u.differs || ch.write
+		return
+	case !ch.gathered && ch.old != nil:
+		if ch.write = ch.children != ch.old.children(); ch.write {
+			ch.record = bytes.Clone(ch.old)
+			binary.BigEndian.PutUint32(ch.record[4:], uint32(ch.children))
+		}
+		return
+	}
+	n := u.after.names[ch.text]
+	if n == nil {
+		n = &name{text: ch.text, zone: u.after.zoneOf(ch.text)}
+	}
+	w := &u.after.out
+	u.after.record(n, ch.children)
+	r := record(w.data)
+	if ch.write = !bytes.Equal(r, ch.old); ch.write {
+		ch.record = bytes.Clone(r)
+		u.differs = u.differs || ch.old == nil || !sameNode(r.node(), ch.old.node())
+	}
+	w.reset()
+}
+
+// exists reports whether a name exists that was not gathered.
+func (c *compiler) exists(text string) bool {
+	if c.only == nil {
+		return false // all are gathered
+	}
+	if ch := c.changes[text]; ch != nil {
+		return ch.exists
+	}
+	return c.previous.store.get([]byte(text)) != nil
+}
