@@ -52,6 +52,7 @@ type compiler struct {
 
 	// Of an update: what is gathered, the zones that there were, and what becomes of names.
 	only     *selection
+	alone    bool // what objects that are not selected add to the names is not asked for
 	previous *Zones
 	changes  map[string]*change
 
@@ -133,8 +134,10 @@ func (c *compiler) apexRecords() {
 // has; and for the external zone those that this service has outside.
 func serverAddrs(t *topology.Topology) (inside, outside []netip.Addr) {
 	service := &topology.Service{}
-	if i := slices.IndexFunc(t.Services, func(s topology.Service) bool { return s.Namespace == dnsNamespace && s.Name == dnsName }); i >= 0 {
-		service = &t.Services[i]
+	for i := range t.Services {
+		if s := &t.Services[i]; s.Namespace == dnsNamespace && s.Name == dnsName {
+			service = s
+		}
 	}
 	inside = t.DNS.Addresses
 	if len(inside) == 0 {

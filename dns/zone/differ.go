@@ -2,7 +2,6 @@ package zone
 
 import (
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -165,12 +164,12 @@ func (s *selection) differingPods(a, b []topology.Pod) {
 				break
 			}
 		}
-		s.podAddrs(a[:gone])
-		s.podAddrs(b[:more])
+		s.addPods(a[:gone])
+		s.addPods(b[:more])
 		a, b = a[gone:], b[more:]
 	}
-	s.podAddrs(a)
-	s.podAddrs(b)
+	s.addPods(a)
+	s.addPods(b)
 }
 
 // samePod reports whether two pods have the same names.
@@ -178,14 +177,11 @@ func samePod(a, b *topology.Pod) bool {
 	return a.Namespace == b.Namespace && ended(a) == ended(b) && (ended(a) || slices.Equal(a.Addresses, b.Addresses))
 }
 
-func (s *selection) podAddrs(list []topology.Pod) {
+// addPods selects the names of pods.
+func (s *selection) addPods(list []topology.Pod) {
 	for i := range list {
-		s.addAddrs(list[i].Addresses)
-	}
-}
-
-func (s *selection) addAddrs(list []netip.Addr) {
-	for _, a := range list {
-		s.addrs[a] = true
+		for _, a := range list[i].Addresses {
+			s.podAddrs.add(a)
+		}
 	}
 }

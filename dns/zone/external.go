@@ -42,7 +42,7 @@ func (c *compiler) externals() error {
 	}
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
-		if !c.top.DNS.Shows(s.Namespace) || !c.only.service(s) && !c.only.outside(s) {
+		if !c.top.DNS.Shows(s.Namespace) || !c.only.service(s) && !slices.ContainsFunc(externalAddrs(s), c.shared) {
 			continue
 		}
 		if err := c.outside(s); err != nil {
@@ -67,7 +67,7 @@ func (c *compiler) outside(s *topology.Service) error {
 		return c.balancer(s, text)
 	}
 	for _, a := range addrs {
-		if c.only.service(s) || c.only.addr(a) {
+		if c.only.service(s) || c.shared(a) {
 			c.ptr(a, text)
 		}
 	}

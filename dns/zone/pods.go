@@ -19,6 +19,9 @@ func (c *compiler) pods() error {
 			}
 		}
 	case topology.PodsVerified:
+		if c.only != nil && len(c.only.podAddrs.all) == 0 {
+			return nil
+		}
 		for i := range c.top.Pods {
 			if err := c.pod(&c.top.Pods[i], top); err != nil {
 				return err
@@ -34,7 +37,7 @@ func (c *compiler) pod(p *topology.Pod, top string) error {
 		return nil
 	}
 	for _, a := range p.Addresses {
-		if !c.only.addr(a) {
+		if !c.only.podAddr(a) {
 			continue
 		}
 		text, err := under(top, p.Namespace, dashed(a))

@@ -97,12 +97,12 @@ func (c *compiler) reverse(a netip.Addr) *name {
 // sharedPTRs adds the PTR records of selected addresses that a service has a part in which is not selected itself. None of its names
 // is too long: it was compiled before.
 func (c *compiler) sharedPTRs(s *topology.Service, svc string) {
-	if c.top.DNS.NoEndpoints || len(c.only.addrs) == 0 || s.Type == topology.ExternalName {
+	if c.top.DNS.NoEndpoints || c.alone || s.Type == topology.ExternalName {
 		return
 	}
 	shown := published(s)
 	for i := range s.Endpoints {
-		if e := &s.Endpoints[i]; c.only.addrs[e.Address] && shown(*e) {
+		if e := &s.Endpoints[i]; c.only.addrs.has(e.Address) && shown(*e) {
 			c.ptr(e.Address, label(c.hostLabel(e))+label(s.Name)+label(s.Namespace)+svc)
 		}
 	}
@@ -126,7 +126,7 @@ func (c *compiler) clusterPTRs() {
 			continue
 		}
 		for _, a := range s.ClusterIPs {
-			if !c.only.addr(a) && !c.only.service(s) {
+			if !c.only.service(s) && !c.shared(a) {
 				continue
 			}
 			n := c.reverse(a)

@@ -2,7 +2,6 @@ package zone
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	"sluice/config/topology"
@@ -12,7 +11,8 @@ import (
 // selection is the parts of a topology whose names are gathered: these with everything that adds to them. nil stands for all.
 type selection struct {
 	services   map[serviceKey]bool
-	addrs      map[netip.Addr]bool // for their PTR records, and the names of pods
+	addrs      *addrSet // for their PTR records
+	podAddrs   *addrSet // for the names of pods
 	namespaces map[string]bool
 	apexes     map[string]bool // for the NS records of the zone, and the addresses of its server
 }
@@ -22,22 +22,17 @@ type serviceKey struct{ namespace, name string }
 func keyOf(s *topology.Service) serviceKey { return serviceKey{s.Namespace, s.Name} }
 
 func newSelection() *selection {
-	return &selection{map[serviceKey]bool{}, map[netip.Addr]bool{}, map[string]bool{}, map[string]bool{}}
+	return &selection{map[serviceKey]bool{}, newAddrSet(), newAddrSet(), map[string]bool{}, map[string]bool{}}
 }
 
 func (s *selection) service(t *topology.Service) bool { return s == nil || s.services[keyOf(t)] }
-func (s *selection) addr(a netip.Addr) bool           { return s == nil || s.addrs[a] }
+func (s *selection) podAddr(a netip.Addr) bool        { return s == nil || s.podAddrs.has(a) }
 func (s *selection) namespace(name string) bool       { return s == nil || s.namespaces[name] }
 func (s *selection) apex(apex string) bool            { return s == nil || s.apexes[apex] }
 
-// outside reports whether an address is selected that a service has outside.
-func (s *selection) outside(t *topology.Service) bool {
-	return slices.ContainsFunc(t.ExternalIPs, s.addr) || slices.ContainsFunc(t.LoadBalancerIPs, s.addr)
-}
-
 // size returns how much is selected.
 func (s *selection) size() int {
-	return len(s.services) + len(s.addrs) + len(s.namespaces) + len(s.apexes)
+	return len(s.services) + len(s.addrs.all) + len(s.podAddrs.all) + len(s.namespaces) + len(s.apexes)
 }
 
 // owners adds all that may have a part in a name, and reports whether it lies inside a service, or spells an address.
@@ -53,12 +48,13 @@ func (s *selection) owners(c *compiler, text string) (inside bool) {
 		if len(labels) > 1 {
 			a, ok := undashed([]byte(labels[len(labels)-2]))
 			if inside = ok || inside; ok {
-				s.addrs[a] = true
+				s.podAddrs.add(a)
 			}
 		}
 	}
 	if a, ok := reversed(text); ok {
-		s.addrs[a], inside = true, true
+		s.addrs.add(a)
+		inside = true
 	}
 	s.apexOwner(c, text)
 	return inside
@@ -164,7 +160,8 @@ func (s *selection) follow(aliases []alias) {
 
 // meets reports whether something is in both selections, but for zones.
 func (s *selection) meets(o *selection) bool {
-	return overlap(s.services, o.services) || overlap(s.addrs, o.addrs) || overlap(s.namespaces, o.namespaces)
+	return overlap(s.services, o.services) || overlap(s.addrs.all, o.addrs.all) || overlap(s.podAddrs.all, o.podAddrs.all) ||
+		overlap(s.namespaces, o.namespaces)
 }
 
 func overlap[K comparable](a, b map[K]bool) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"net/netip"
 	"slices"
 
 	"sluice/config/topology"
@@ -26,6 +27,7 @@ func (z *Zones) update(t *topology.Topology) (next *Zones, differs bool) {
 		return nil, false
 	}
 	before, after := z.compiler(z.top, selected), z.compiler(t, selected)
+	before.alone = true // which names there were is what it is for, and what is not selected has the same ones after
 	z.servers(before, after)
 	aliases := append(before.aliases(), after.aliases()...)
 	for size := -1; size != selected.size(); {
@@ -53,6 +55,9 @@ func (c *compiler) again() error {
 	c.names = map[string]*name{}
 	return c.gather()
 }
+
+// shared reports whether the PTR record is asked for that an object which is not selected has for an address.
+func (c *compiler) shared(a netip.Addr) bool { return !c.alone && c.only.addrs.has(a) }
 
 // servers selects all zones if their name servers have got other addresses.
 func (z *Zones) servers(before, after *compiler) {
