@@ -8,11 +8,13 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sluice/config"
 	"sluice/dns"
 	"sluice/dns/zone"
 )
@@ -37,7 +39,7 @@ func newDNS() *cobra.Command {
 			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
-			d := &dnsServers{source: &fileSource{path: path, log: log}, log: log,
+			d := &dnsServers{path: path, log: log,
 				notify: dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log})}
 			return d.run(cmd.Context(), addrs, reload)
 		}),
@@ -63,7 +65,7 @@ func parseListen(listen []string) (addrs []netip.AddrPort, err error) {
 
 // dnsServers are servers that answer by one topology.
 type dnsServers struct {
-	source  *fileSource
+	path    string // of the topology
 	log     *slog.Logger
 	notify  *dns.Notifier
 	servers []*dns.Server
@@ -72,7 +74,7 @@ type dnsServers struct {
 
 // run answers on each address until ctx ends, and reads the topology again at each signal.
 func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-chan os.Signal) (err error) {
-	if d.zones, err = d.load(ctx); err != nil {
+	if d.zones, err = d.load(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
@@ -91,7 +93,7 @@ func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-c
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			zones, err := d.load(ctx)
+			zones, err := d.load()
 			if err != nil {
 				d.log.Error("the topology has faults: the one from before stays in use", "error", err)
 				continue
@@ -107,9 +109,12 @@ func (d *dnsServers) run(ctx context.Context, addrs []netip.AddrPort, reload <-c
 }
 
 // load compiles the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
-// nothing is accepted, and so nothing written.
-func (d *dnsServers) load(ctx context.Context) (*zone.Zones, error) {
-	t, err := d.source.Load(ctx)
+// nothing is accepted, and so nothing written. Of the topology nothing is kept but the zones. Reading it takes many times the memory that these
+// have, which goes back to the system at once: the collector, which leaves a process as much again as it uses, would let it have the rest
+// for a long time, since answering takes no memory.
+func (d *dnsServers) load() (*zone.Zones, error) {
+	defer debug.FreeOSMemory()
+	t, _, err := config.LoadFrom(d.path, nil, func(err error) { d.log.Error(err.Error()) })
 	if err != nil {
 		return nil, err
 	}

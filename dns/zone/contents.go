@@ -12,12 +12,12 @@ import (
 // MayTransfer reports whether a client may have whole zones.
 func (z *Zones) MayTransfer(client netip.Addr) bool {
 	client = client.Unmap()
-	return slices.ContainsFunc(z.top.DNS.TransferTo, func(p netip.Prefix) bool { return p.Contains(client) })
+	return slices.ContainsFunc(z.source.dns.TransferTo, func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
 // Secondaries returns the addresses that are to be told when the zones change: those that may transfer and stand alone.
 func (z *Zones) Secondaries() (out []netip.Addr) {
-	for _, p := range z.top.DNS.TransferTo {
+	for _, p := range z.source.dns.TransferTo {
 		if p.IsSingleIP() {
 			out = append(out, p.Addr())
 		}

@@ -1,145 +1,41 @@
 package zone
 
-import (
-	"maps"
-	"reflect"
-	"slices"
-	"strings"
+import "bytes"
 
-	"sluice/config/topology"
-)
-
-// sameRules reports whether the names of two topologies follow the same rules, so that what differs between both can be told object by
-// object.
-func sameRules(a, b *topology.Topology) bool {
-	return reflect.DeepEqual(&a.DNS, &b.DNS) && a.Cluster.Domain == b.Cluster.Domain && a.Gateway.Node == b.Gateway.Node
-}
-
-// differ selects what differs between two topologies of the same rules. It may select more. ok is false when services are not in
-// order, by which those that belong together are found.
-func differ(a, b *topology.Topology) (s *selection, ok bool) {
-	s = newSelection()
-	if !s.differingServices(a, b) {
-		return nil, false
-	}
-	if a.DNS.Pods == topology.PodsVerified {
-		s.differingPods(a.Pods, b.Pods)
-	}
-	s.differingNamespaces(a.Namespaces, b.Namespaces)
-	return s, true
-}
-
-// differingNamespaces selects the namespaces that one side alone has.
-func (s *selection) differingNamespaces(a, b []topology.Namespace) {
-	same := func(a, b topology.Namespace) bool { return a.Name == b.Name }
-	if slices.EqualFunc(a, b, same) {
-		return
-	}
-	sides := map[string]int{}
-	for i := range a {
-		sides[a[i].Name] |= 1
-	}
-	for i := range b {
-		sides[b[i].Name] |= 2
-	}
-	for name, in := range sides {
-		if in != 3 {
-			s.namespaces[name] = true
-		}
-	}
+// differ selects what differs between two sources of the same rules. It may select more.
+func differ(a, b *source) *selection {
+	s := newSelection()
+	s.differingServices(a, b)
+	s.differingPods(a.pods, b.pods)
+	s.differingNamespaces(a.namespaces, b.namespaces)
+	return s
 }
 
 // differingServices walks along both lists, which are sorted by key.
-func (s *selection) differingServices(t, u *topology.Topology) (sorted bool) {
-	a, b := t.Services, u.Services
-	if !inOrder(a) || !inOrder(b) {
-		return false
-	}
-	for len(a) > 0 || len(b) > 0 {
-		order := 0
-		switch {
-		case len(a) == 0:
-			order = 1
-		case len(b) == 0:
-			order = -1
-		default:
-			order = compareKeys(&a[0], &b[0])
+func (s *selection) differingServices(a, b *source) {
+	i, j := 0, 0
+	for i < len(a.starts) && j < len(b.starts) {
+		if bytes.Equal(a.service(i), b.service(j)) {
+			i, j = i+1, j+1
+			continue
 		}
-		switch {
-		case order < 0:
-			s.services[keyOf(&a[0])] = true
-			a = a[1:]
-		case order > 0:
-			s.services[keyOf(&b[0])] = true
-			b = b[1:]
-		default:
-			if !sameService(&t.DNS, &a[0], &b[0]) {
-				s.services[keyOf(&a[0])] = true
-			}
-			a, b = a[1:], b[1:]
+		was, is := a.key(i), b.key(j)
+		order := compareKeys(was, is)
+		if order <= 0 {
+			s.services[was] = true
+			i++
+		}
+		if order >= 0 {
+			s.services[is] = true
+			j++
 		}
 	}
-	return true
-}
-
-func inOrder(list []topology.Service) bool {
-	for i := 1; i < len(list); i++ {
-		if compareKeys(&list[i-1], &list[i]) >= 0 {
-			return false
-		}
+	for ; i < len(a.starts); i++ {
+		s.services[a.key(i)] = true
 	}
-	return true
-}
-
-// compareKeys compares as Service.Key does. No namespace has a slash.
-func compareKeys(a, b *topology.Service) int {
-	if a.Namespace == b.Namespace {
-		return strings.Compare(a.Name, b.Name)
+	for ; j < len(b.starts); j++ {
+		s.services[b.key(j)] = true
 	}
-	return strings.Compare(a.Namespace+"/", b.Namespace+"/")
-}
-
-// sameService reports whether two services have the same names and records.
-func sameService(d *topology.DNS, a, b *topology.Service) bool {
-	if a.Type != b.Type || a.Headless != b.Headless || a.PublishNotReady != b.PublishNotReady || a.ExternalName != b.ExternalName ||
-		!slices.Equal(a.ClusterIPs, b.ClusterIPs) || !slices.Equal(a.ExternalIPs, b.ExternalIPs) ||
-		!slices.Equal(a.LoadBalancerIPs, b.LoadBalancerIPs) || !slices.Equal(a.LoadBalancerHostnames, b.LoadBalancerHostnames) ||
-		!slices.EqualFunc(a.Ports, b.Ports, samePort) || len(a.Endpoints) != len(b.Endpoints) {
-		return false
-	}
-	if len(a.Endpoints) == 0 || &a.Endpoints[0] == &b.Endpoints[0] {
-		return true // topologies do not change
-	}
-	var ports samePorts
-	for i := range a.Endpoints {
-		if !sameEndpoint(d, &a.Endpoints[i], &b.Endpoints[i]) || !ports.equal(a.Endpoints[i].Ports, b.Endpoints[i].Ports) {
-			return false
-		}
-	}
-	return true
-}
-
-func samePort(a, b topology.Port) bool {
-	return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port
-}
-
-// sameEndpoint reports whether two endpoints have the same names and records, but for their ports.
-func sameEndpoint(d *topology.DNS, a, b *topology.Endpoint) bool {
-	return a.Address == b.Address && a.Ready == b.Ready && a.Hostname == b.Hostname &&
-		(a.Pod == b.Pod || !d.PodNames) && (a.Zone == b.Zone || !d.Zonal)
-}
-
-// samePorts compares the ports of endpoints, which the endpoints of a service share for the most part: a pair of maps that is there again
-// is not compared again.
-type samePorts struct{ a, b uintptr }
-
-func (p *samePorts) equal(a, b map[string]uint16) bool {
-	now := samePorts{reflect.ValueOf(a).Pointer(), reflect.ValueOf(b).Pointer()}
-	if now == *p && now.a != 0 {
-		return true
-	}
-	*p = now
-	return maps.Equal(a, b)
 }
 
 // resync is how far a pod is looked for that is not where it was.
@@ -147,41 +43,67 @@ const resync = 8
 
 // differingPods walks along both lists, which are in the order of their source, and selects the addresses of the pods that it does not
 // find in the other one.
-func (s *selection) differingPods(a, b []topology.Pod) {
+func (s *selection) differingPods(a, b []byte) {
 	for len(a) > 0 && len(b) > 0 {
-		if samePod(&a[0], &b[0]) {
-			a, b = a[1:], b[1:]
+		x, restA := cutPod(a)
+		y, restB := cutPod(b)
+		if bytes.Equal(x, y) {
+			a, b = restA, restB
 			continue
 		}
-		gone, more := 1, 1
-		for k := 1; k <= resync; k++ {
-			if k < len(a) && samePod(&a[k], &b[0]) {
-				gone, more = k, 0
-				break
-			}
-			if k < len(b) && samePod(&a[0], &b[k]) {
-				gone, more = 0, k
-				break
-			}
+		switch {
+		case ahead(restA, y):
+			s.addPod(x)
+			a = restA
+		case ahead(restB, x):
+			s.addPod(y)
+			b = restB
+		default:
+			s.addPod(x)
+			s.addPod(y)
+			a, b = restA, restB
 		}
-		s.addPods(a[:gone])
-		s.addPods(b[:more])
-		a, b = a[gone:], b[more:]
 	}
-	s.addPods(a)
-	s.addPods(b)
+	for _, list := range [][]byte{a, b} {
+		for len(list) > 0 {
+			var one []byte
+			one, list = cutPod(list)
+			s.addPod(one)
+		}
+	}
 }
 
-// samePod reports whether two pods have the same names.
-func samePod(a, b *topology.Pod) bool {
-	return a.Namespace == b.Namespace && ended(a) == ended(b) && (ended(a) || slices.Equal(a.Addresses, b.Addresses))
+// ahead reports whether a pod is one of the next few.
+func ahead(list, pod []byte) bool {
+	for n := 0; n < resync && len(list) > 0; n++ {
+		var one []byte
+		if one, list = cutPod(list); bytes.Equal(one, pod) {
+			return true
+		}
+	}
+	return false
 }
 
-// addPods selects the names of pods.
-func (s *selection) addPods(list []topology.Pod) {
-	for i := range list {
-		for _, a := range list[i].Addresses {
-			s.podAddrs.add(a)
+// addPod selects the names of a pod.
+func (s *selection) addPod(pod []byte) {
+	r := reader{pod[podHead:]}
+	for _, a := range r.pod().Addresses {
+		s.podAddrs.add(a)
+	}
+}
+
+// differingNamespaces selects the namespaces that one side alone has.
+func (s *selection) differingNamespaces(a, b []string) {
+	sides := map[string]int{}
+	for _, name := range a {
+		sides[name] |= 1
+	}
+	for _, name := range b {
+		sides[name] |= 2
+	}
+	for name, in := range sides {
+		if in != 3 {
+			s.namespaces[name] = true
 		}
 	}
 }

@@ -15,7 +15,7 @@ const maxMessage = 65535
 
 // pack turns the gathered names into the compiled form.
 func (c *compiler) pack(serial uint32) *Zones {
-	z := &Zones{top: c.top, zones: c.zones, apexes: c.apexes, depths: depths(c.zones), any: anyAnswer(), chaos: chaosAnswers(c.top),
+	z := &Zones{source: sourceOf(c.top), zones: c.zones, apexes: c.apexes, depths: depths(c.zones), any: anyAnswer(), chaos: chaosAnswers(c.top),
 		domain: c.domain, external: c.external,
 		below: c.top.DNS.Pods == topology.PodsInsecure || c.top.DNS.Zonal, serial: serial}
 	c.out.seed = maphash.MakeSeed()

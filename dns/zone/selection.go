@@ -25,10 +25,12 @@ func newSelection() *selection {
 	return &selection{map[serviceKey]bool{}, newAddrSet(), newAddrSet(), map[string]bool{}, map[string]bool{}}
 }
 
-func (s *selection) service(t *topology.Service) bool { return s == nil || s.services[keyOf(t)] }
-func (s *selection) podAddr(a netip.Addr) bool        { return s == nil || s.podAddrs.has(a) }
-func (s *selection) namespace(name string) bool       { return s == nil || s.namespaces[name] }
-func (s *selection) apex(apex string) bool            { return s == nil || s.apexes[apex] }
+func (s *selection) service(t *topology.Service) bool {
+	return s == nil || len(s.services) > 0 && s.services[keyOf(t)]
+}
+func (s *selection) podAddr(a netip.Addr) bool  { return s == nil || s.podAddrs.has(a) }
+func (s *selection) namespace(name string) bool { return s == nil || s.namespaces[name] }
+func (s *selection) apex(apex string) bool      { return s == nil || s.apexes[apex] }
 
 // size returns how much is selected.
 func (s *selection) size() int {

@@ -18,20 +18,23 @@ const enough = 4
 // difference. It returns nil when everything is to be compiled: when the difference is in the rules or in much of the topology, or
 // when there is a fault, of which Compile says what it is.
 func (z *Zones) update(t *topology.Topology) (next *Zones, differs bool) {
-	if !sameRules(z.top, t) {
+	now := sourceOf(t)
+	if !z.source.sameRules(now) {
 		return nil, false
 	}
-	selected, ok := differ(z.top, t)
-	limit := 100 + (len(t.Services)+len(t.Pods))/enough
-	if !ok || selected.size() > limit {
-		return nil, false
+	selected, limit := differ(z.source, now), 100+(len(t.Services)+len(t.Pods))/enough
+	if !slices.Equal(z.source.inside, now.inside) || !slices.Equal(z.source.outside, now.outside) {
+		for i := range z.zones {
+			selected.apexes[z.zones[i].apex] = true
+		}
 	}
-	before, after := z.compiler(z.top, selected), z.compiler(t, selected)
+	before, after := z.compiler(selected), z.compiler(selected)
 	before.alone = true // which names there were is what it is for, and what is not selected has the same ones after
-	z.servers(before, after)
-	aliases := append(before.aliases(), after.aliases()...)
+	after.top = t
+	aliases := after.aliases()
 	for size := -1; size != selected.size(); {
 		selected.follow(aliases)
+		before.top = z.source.selected(selected)
 		if size = selected.size(); size > limit || before.again() != nil || after.again() != nil {
 			return nil, false
 		}
@@ -39,12 +42,14 @@ func (z *Zones) update(t *topology.Topology) (next *Zones, differs bool) {
 		selected.grow(after)
 	}
 	u := updater{z: z, before: before, after: after, changes: map[string]*change{}}
-	return u.run()
+	next, differs = u.run()
+	next.source = now
+	return next, differs
 }
 
 // compiler returns one that gathers the selected names of a topology with the same zones.
-func (z *Zones) compiler(t *topology.Topology, only *selection) *compiler {
-	c := &compiler{top: t, ttl: t.DNS.TTL, zones: z.zones, apexes: z.apexes, only: only, previous: z}
+func (z *Zones) compiler(only *selection) *compiler {
+	c := &compiler{ttl: z.source.dns.TTL, zones: z.zones, apexes: z.apexes, only: only, previous: z}
 	c.out.seed = z.store.seed
 	c.domain, c.external = z.domain, z.external
 	return c
@@ -58,18 +63,6 @@ func (c *compiler) again() error {
 
 // shared reports whether the PTR record is asked for that an object which is not selected has for an address.
 func (c *compiler) shared(a netip.Addr) bool { return !c.alone && c.only.addrs.has(a) }
-
-// servers selects all zones if their name servers have got other addresses.
-func (z *Zones) servers(before, after *compiler) {
-	inside, outside := serverAddrs(before.top)
-	inside2, outside2 := serverAddrs(after.top)
-	if slices.Equal(inside, inside2) && slices.Equal(outside, outside2) {
-		return
-	}
-	for i := range z.zones {
-		before.only.apexes[z.zones[i].apex] = true
-	}
-}
 
 // updater finds out what becomes of the names that were gathered from the topologies before and after.
 type updater struct {
@@ -104,7 +97,6 @@ func (u *updater) run() (*Zones, bool) {
 		u.write(ch)
 	}
 	next := *u.z
-	next.top = u.after.top
 	next.store = u.z.store.with(list)
 	return &next, u.differs
 }

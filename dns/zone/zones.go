@@ -3,14 +3,13 @@ package zone
 import (
 	"encoding/binary"
 
-	"sluice/config/topology"
 	"sluice/dns/wire"
 )
 
 // Zones is all that one generation of the topology answers. It is immutable, and safe for any number of goroutines. Generations that
 // follow each other share what has not changed.
 type Zones struct {
-	top              *topology.Topology // what it was compiled from
+	source           *source
 	store            store
 	zones            []Zone         // sorted by apex: nodes refer to them by position
 	apexes           map[string]int // positions in zones
