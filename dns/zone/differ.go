@@ -1,6 +1,9 @@
 package zone
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // differ selects what differs between two sources of the same rules. It may select more.
 func differ(a, b *source) *selection {
@@ -89,6 +92,25 @@ func (s *selection) addPod(pod []byte) {
 	r := reader{pod[podHead:]}
 	for _, a := range r.pod().Addresses {
 		s.podAddrs.add(a)
+	}
+}
+
+// addAddrs selects the addresses of the services that are selected so far, for their PTR records. What else has a part in these is found
+// by gathering them, see grow; so it need not be done again for the addresses alone.
+func (s *selection) addAddrs(from *source) {
+	for key := range s.services {
+		i, ok := from.find(key)
+		if !ok {
+			continue
+		}
+		r := reader{from.service(i)}
+		service := r.service()
+		for _, a := range slices.Concat(service.ClusterIPs, service.ExternalIPs, service.LoadBalancerIPs) {
+			s.addrs.add(a)
+		}
+		for i := range service.Endpoints {
+			s.addrs.add(service.Endpoints[i].Address)
+		}
 	}
 }
 

@@ -46,8 +46,9 @@ func (s *selection) owners(c *compiler, text string) (inside bool) {
 		inside = s.owner(labels) || inside
 	}
 	if labels := labelsBelow(text, "\x03pod"+c.domain); len(labels) > 0 {
-		s.namespaces[labels[len(labels)-1]] = true
-		if len(labels) > 1 {
+		if len(labels) == 1 {
+			s.namespaces[labels[0]] = true
+		} else {
 			a, ok := undashed([]byte(labels[len(labels)-2]))
 			if inside = ok || inside; ok {
 				s.podAddrs.add(a)
@@ -111,8 +112,12 @@ func (s *selection) grow(c *compiler) {
 				continue
 			}
 			for _, r := range n.sets[i].rrs {
-				if r.target != "" && r.target != text {
-					s.owners(c, r.target)
+				if r.target == "" || r.target == text {
+					continue
+				}
+				s.owners(c, r.target)
+				if n.sets[i].typ == wire.TypeCNAME {
+					s.owners(c, wire.Parent(r.target)) // it may have names without number below it
 				}
 			}
 		}
@@ -143,6 +148,7 @@ func (c *compiler) aliases() (out []alias) {
 		}
 		a := alias{key: keyOf(s), targets: newSelection()}
 		a.always = !a.targets.owners(c, target)
+		a.targets.owners(c, wire.Parent(target))
 		out = append(out, a)
 	}
 	return out

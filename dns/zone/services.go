@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -189,11 +190,17 @@ func (c *compiler) hostSRV(s *topology.Service, hosts []host) {
 // dashed returns the label for an address: 172-24-1-21, fd42--9. A label may not end in '-', so that one of an IPv6 address
 // which ends in "::" gets a 0.
 func dashed(a netip.Addr) string {
-	s := strings.NewReplacer(".", "-", ":", "-").Replace(a.String())
-	if strings.HasSuffix(s, "-") {
-		s += "0"
+	var buf [64]byte
+	b := a.AppendTo(buf[:0])
+	for i, c := range b {
+		if c == '.' || c == ':' {
+			b[i] = '-'
+		}
 	}
-	return s
+	if bytes.HasSuffix(b, []byte("-")) {
+		b = append(b, '0')
+	}
+	return string(b)
 }
 
 // srv adds the SRV records of a service: for each named port under _port._protocol, and for all ports, unnamed ones included,

@@ -23,9 +23,12 @@ type source struct {
 	pods            []byte       // those that have names, see appendPod; none unless they are to be verified
 }
 
-// sourceOf takes over a topology.
-func sourceOf(t *topology.Topology) *source {
-	s := &source{dns: t.DNS, domain: t.Cluster.Domain, node: t.Gateway.Node, sorted: true}
+// sourceOf takes over a topology, which will have about the size of the one before; nil if there is none.
+func sourceOf(t *topology.Topology, before *source) *source {
+	s := &source{dns: t.DNS, domain: t.Cluster.Domain, node: t.Gateway.Node, sorted: true, starts: make([]uint32, 0, len(t.Services))}
+	if before != nil {
+		s.services, s.pods = alike(before.services), alike(before.pods)
+	}
 	s.inside, s.outside = serverAddrs(t)
 	s.inside, s.outside = slices.Clone(s.inside), slices.Clone(s.outside)
 	for i := range t.Namespaces {
@@ -41,8 +44,19 @@ func sourceOf(t *topology.Topology) *source {
 			s.pods = appendPod(s.pods, &t.DNS, &t.Pods[i])
 		}
 	}
-	s.services, s.pods = slices.Clone(s.services), slices.Clone(s.pods) // without the room to grow
+	s.services, s.pods = trim(s.services), trim(s.pods)
 	return s
+}
+
+// alike returns room for what is about as long as b.
+func alike(b []byte) []byte { return make([]byte, 0, len(b)+len(b)/64+512) }
+
+// trim gives back the room that was left for more, if it is much.
+func trim(b []byte) []byte {
+	if cap(b)-len(b) <= len(b)/16+1024 {
+		return b
+	}
+	return slices.Clone(b)
 }
 
 // compareKeys compares as Service.Key does. No namespace has a slash.
@@ -113,12 +127,24 @@ func (s *source) selected(only *selection) *topology.Topology {
 	for rest := s.pods; len(rest) > 0; {
 		var one []byte
 		one, rest = cutPod(rest)
-		r := reader{one[podHead:]}
-		if p := r.pod(); slices.ContainsFunc(p.Addresses, only.podAddrs.has) {
-			t.Pods = append(t.Pods, p)
+		if podHas(one, only.podAddrs) {
+			r := reader{one[podHead:]}
+			t.Pods = append(t.Pods, r.pod())
 		}
 	}
 	return t
+}
+
+// podHas reports whether a pod has one of some addresses.
+func podHas(pod []byte, addrs *addrSet) bool {
+	r := reader{pod[podHead:]}
+	r.take(int(r.number())) // its namespace
+	for range r.number() {
+		if addrs.has(r.addr()) {
+			return true
+		}
+	}
+	return false
 }
 
 // podHead is the length of what stands before a pod: its own length in two bytes.

@@ -18,7 +18,7 @@ const enough = 4
 // difference. It returns nil when everything is to be compiled: when the difference is in the rules or in much of the topology, or
 // when there is a fault, of which Compile says what it is.
 func (z *Zones) update(t *topology.Topology) (next *Zones, differs bool) {
-	now := sourceOf(t)
+	now := sourceOf(t, z.source)
 	if !z.source.sameRules(now) {
 		return nil, false
 	}
@@ -28,6 +28,8 @@ func (z *Zones) update(t *topology.Topology) (next *Zones, differs bool) {
 			selected.apexes[z.zones[i].apex] = true
 		}
 	}
+	selected.addAddrs(z.source)
+	selected.addAddrs(now)
 	before, after := z.compiler(selected), z.compiler(selected)
 	before.alone = true // which names there were is what it is for, and what is not selected has the same ones after
 	after.top = t
