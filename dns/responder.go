@@ -106,8 +106,8 @@ func (r *reply) fill(z *zone.Zones) int {
 		r.negative(in)
 		return wire.NXDomain
 	}
-	a, ok := z.Answer(node, r.q.Type)
-	if !ok {
+	var a zone.Answer
+	if !z.Answer(node, r.q.Type, &a) {
 		r.negative(in)
 		return wire.NoError
 	}
@@ -130,8 +130,7 @@ func (r *reply) chaos(z *zone.Zones) int {
 func (r *reply) pod(z *zone.Zones, in *zone.Zone, a netip.Addr) {
 	switch {
 	case r.q.Type == wire.TypeANY:
-		answer := z.Any()
-		r.answer(in, &answer)
+		r.answer(in, z.Any())
 	case r.q.Type == wire.TypeA && a.Is4(), r.q.Type == wire.TypeAAAA && a.Is6():
 		if in.AddressLen(a) > r.room() {
 			r.flags |= wire.FlagTC

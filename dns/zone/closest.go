@@ -1,7 +1,6 @@
 package zone
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -49,14 +48,12 @@ func (z *Zones) closest(q *wire.Question) *Zone {
 			continue
 		}
 		suffix := q.Suffix(d.labels)
-		if !bytes.HasSuffix(suffix, []byte(d.tail)) {
+		head := len(suffix) - len(d.tail)
+		if head < 0 || string(suffix[head:]) != d.tail {
 			continue
 		}
-		if d.single >= 0 {
-			if len(suffix) == len(d.tail) {
-				return &z.zones[d.single]
-			}
-			continue
+		if d.single >= 0 && head == 0 {
+			return &z.zones[d.single]
 		}
 		if at, ok := z.apexes[string(suffix)]; ok {
 			return &z.zones[at]

@@ -102,14 +102,16 @@ func (n Node) behind(at int) int {
 	return at + answerHead + int(b.Uint16(n[at+8:])) + int(b.Uint16(n[at+10:]))
 }
 
-// answer reads the answer at an offset.
-func (n Node) answer(at int) Answer {
+// answer reads the answer at an offset into a, field by field: an Answer that is returned is copied in pieces other than those that were
+// written just before, which processors are slow at.
+func (n Node) answer(at int, a *Answer) {
 	b, head := binary.BigEndian, n[at:at+answerHead]
 	tails := at + answerHead
 	body := tails + int(b.Uint16(head[8:]))
 	end := body + int(b.Uint16(head[10:]))
-	return Answer{Type: b.Uint16(head), RCode: int(head[3]), Records: b.Uint16(head[4:]), Additional: b.Uint16(head[6:]),
-		Negative: head[2]&bitNegative != 0, Cut: head[2]&bitCut != 0, Body: n[body:end:end], tails: n[tails:body]}
+	a.Type, a.RCode, a.Records, a.Additional = b.Uint16(head), int(head[3]), b.Uint16(head[4:]), b.Uint16(head[6:])
+	a.Negative, a.Cut = head[2]&bitNegative != 0, head[2]&bitCut != 0
+	a.Body, a.tails = n[body:end:end], n[tails:body]
 }
 
 // types returns the types of the records that a node has itself, but for SOA.

@@ -74,20 +74,36 @@ func (s *store) shardOf(hash uint64) int { return int(hash >> s.shift) }
 
 // get returns the record of a name in wire form and lower case, nil if it does not exist.
 func (s *store) get(name []byte) record {
+	if sh, at := s.find(name); sh != nil {
+		return sh.record(at)
+	}
+	return nil
+}
+
+// node returns the node of a name in wire form and lower case, nil if it does not exist. A node says itself where it ends.
+func (s *store) node(name []byte) Node {
+	if sh, at := s.find(name); sh != nil {
+		return Node(sh.data[int(at)+recordHead+len(name):])
+	}
+	return nil
+}
+
+// find returns the shard that has a name, nil if none has, and the offset of its record.
+func (s *store) find(name []byte) (*shard, uint32) {
 	hash := maphash.Bytes(s.seed, name)
 	sh := &s.shards[s.shardOf(hash)]
 	want, mask := fragment(hash), uint64(len(sh.index)-1)
 	for i := hash; ; i++ {
 		slot := sh.index[i&mask]
 		if slot == 0 {
-			return nil
+			return nil, 0
 		}
 		if uint32(slot>>32) != want {
 			continue
 		}
 		// A name in wire form is never the beginning of another.
 		if at := uint32(slot) - 1; bytes.HasPrefix(sh.data[at+recordHead:], name) {
-			return sh.record(at)
+			return sh, at
 		}
 	}
 }

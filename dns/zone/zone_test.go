@@ -108,12 +108,13 @@ func answer(t *testing.T, z *Zones, name string, typ uint16) Answer {
 	if r == nil {
 		t.Fatalf("%q does not exist", name)
 	}
-	a, _ := z.Answer(r.node(), typ)
+	var a Answer
+	z.Answer(r.node(), typ, &a)
 	return a
 }
 
-// find looks a dotted name up, and says what it found: the zone, and whether the name exists.
-func find(t *testing.T, z *Zones, dottedName string) string {
+// asked returns the question for a dotted name.
+func asked(t *testing.T, dottedName string) *wire.Question {
 	t.Helper()
 	name, err := wire.Name(dottedName)
 	if err != nil {
@@ -124,7 +125,13 @@ func find(t *testing.T, z *Zones, dottedName string) string {
 	if wire.Peek(msg, &q) != wire.Query {
 		t.Fatal("not a query")
 	}
-	node, in := z.Find(&q)
+	return &q
+}
+
+// find looks a dotted name up, and says what it found: the zone, and whether the name exists.
+func find(t *testing.T, z *Zones, dottedName string) string {
+	t.Helper()
+	node, in := z.Find(asked(t, dottedName))
 	switch {
 	case in == nil:
 		return "outside"
@@ -164,6 +171,30 @@ func TestFind(t *testing.T) {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestFindAllocates holds looking for names that are missing to no allocation, in zones with long names and with many of one depth.
+func TestFindAllocates(t *testing.T) {
+	top := &topology.Topology{Cluster: topology.Cluster{Domain: strings.Repeat("long-label.", 9) + "example"}, DNS: topology.DNS{TTL: 5,
+		Pods: topology.PodsInsecure, ReverseZones: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:96::/110")}}}
+	z, err := Compile(top, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"no.such." + top.Cluster.Domain: "missing in " + top.Cluster.Domain + ".",
+		"1.2.3.100.10.in-addr.arpa":     "missing in 100.10.in-addr.arpa.",
+		"1.2.3.90.10.in-addr.arpa":      "outside",
+		"www.example.org":               "outside",
+	} {
+		if got := find(t, z, name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		q := asked(t, name)
+		if n := testing.AllocsPerRun(100, func() { z.Find(q) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
 

@@ -24,8 +24,7 @@ type Zones struct {
 // Find returns the node of the name asked for and its zone. The node is nil if the name does not exist, and the zone as
 // well if the name lies outside all zones.
 func (z *Zones) Find(q *wire.Question) (Node, *Zone) {
-	if r := z.store.get(q.Name()); r != nil {
-		n := r.node()
+	if n := z.store.node(q.Name()); n != nil {
 		return n, &z.zones[n.zone()]
 	}
 	if parent := z.parent(q); parent != nil && parent.has(flagBelow) {
@@ -39,38 +38,38 @@ func (z *Zones) parent(q *wire.Question) Node {
 	if !z.below || q.Labels() == 0 {
 		return nil
 	}
-	if r := z.store.get(q.Suffix(q.Labels() - 1)); r != nil {
-		return r.node()
-	}
-	return nil
+	return z.store.node(q.Suffix(q.Labels() - 1))
 }
 
 // Names returns how many names exist, empty non-terminals included.
 func (z *Zones) Names() int { return z.store.names }
 
-// Answer returns the answer for a type; ok is false if the name exists and has no such type.
-func (z *Zones) Answer(n Node, qtype uint16) (a Answer, ok bool) {
+// Answer reads the answer for a type into a. It is false if the name exists and has no such type.
+func (z *Zones) Answer(n Node, qtype uint16, a *Answer) bool {
 	if n.has(flagSOA) && qtype == wire.TypeSOA {
-		return z.zones[n.zone()].soa.own, true
+		*a = z.zones[n.zone()].soa.own
+		return true
 	}
 	other, at := 0, nodeHead
 	for range n.answers() {
 		switch typ := binary.BigEndian.Uint16(n[at:]); typ {
 		case qtype:
-			return n.answer(at), true
+			n.answer(at, a)
+			return true
 		case 0:
 			other = at
 		}
 		at = n.behind(at)
 	}
 	if qtype == wire.TypeANY && (n.answers() > 0 || n.has(flagSOA)) {
-		return z.any, true
+		*a = z.any
+		return true
 	}
-	if other == 0 {
-		return Answer{}, false
+	if other > 0 {
+		n.answer(other, a)
 	}
-	return n.answer(other), true
+	return other > 0
 }
 
-// Any returns the answer to a query for all types at a name that has some.
-func (z *Zones) Any() Answer { return z.any }
+// Any returns the answer to a query for all types at a name that has some. It is not to be changed.
+func (z *Zones) Any() *Answer { return &z.any }
