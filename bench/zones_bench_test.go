@@ -95,7 +95,7 @@ func BenchmarkZonesAnswer(b *testing.B) {
 			out, i := make([]byte, dns.UDPLimit), 0
 			b.ReportAllocs()
 			for b.Loop() {
-				if (dns.Responder{}).Answer(z, queries[i], out, dns.UDPLimit) == 0 {
+				if (dns.Responder{}).Answer(z, queries[i], out, dns.Client{Limit: dns.UDPLimit}) == 0 {
 					b.Fatal("no reply")
 				}
 				if i++; i == len(queries) {
@@ -136,7 +136,7 @@ func BenchmarkZonesChange(b *testing.B) {
 		if z, err = zone.Next(next, z, time.Now()); err != nil {
 			b.Fatal(err)
 		}
-		dns.Responder{}.Answer(z, query, out, dns.UDPLimit)
+		dns.Responder{}.Answer(z, query, out, dns.Client{Limit: dns.UDPLimit})
 		if got := int(out[3] & 0xf); got != want {
 			b.Fatalf("response code %d, want %d", got, want)
 		}

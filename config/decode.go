@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 // decoder puts what the TOML library has made of a file into an Input, strictly: a key that Input does not have is a fault, and
 // so is a value of the wrong type. It goes on after a fault.
 type decoder struct {
-	later  later
 	faults []topology.Fault
 	texts  *texts
 }
@@ -34,27 +34,17 @@ func (d *decoder) table(path string, from map[string]any, to reflect.Value) {
 	}
 	for key, v := range from {
 		at := join(path, key)
-		if d.later.refuses(path, key, v) {
-			d.fault(at, "leave it out", "not supported yet")
-			continue
-		}
-		f, ok := fields[key]
-		switch {
-		case ok:
+		if f, ok := fields[key]; ok {
 			d.value(at, v, f)
-		case !d.later.accepts(path, key):
-			d.unknown(at, key, path, fields)
+		} else {
+			d.unknown(at, key, fields)
 		}
 	}
 }
 
 // unknown reports a key that there is not, with the nearest one that there is.
-func (d *decoder) unknown(at, key, path string, fields map[string]reflect.Value) {
-	known := d.later.keysBelow(path)
-	for k := range fields {
-		known = append(known, k)
-	}
-	slices.Sort(known)
+func (d *decoder) unknown(at, key string, fields map[string]reflect.Value) {
+	known := slices.Sorted(maps.Keys(fields))
 	hint := "known keys here: " + strings.Join(known, ", ")
 	if n := topology.Nearest(key, known); n != "" {
 		hint = fmt.Sprintf("did you mean %q?", n)
@@ -230,4 +220,16 @@ func describe(v any) string {
 		return "this is a table"
 	}
 	return fmt.Sprintf("%v is a date or time", v)
+}
+
+// withoutNumbers returns a path without the numbers of elements.
+func withoutNumbers(path string) string {
+	for {
+		before, after, found := strings.Cut(path, "[")
+		_, after, closed := strings.Cut(after, "]")
+		if !found || !closed {
+			return path
+		}
+		path = before + after
+	}
 }

@@ -17,7 +17,7 @@ import (
 // answer returns the reply of the responder.
 func answer(z *zone.Zones, query []byte, limit int) []byte {
 	out := make([]byte, limit)
-	return out[:dns.Responder{}.Answer(z, query, out, limit)]
+	return out[:dns.Responder{}.Answer(z, query, out, dns.Client{Limit: limit})]
 }
 
 // ask puts a message to the responder and reads the reply by miekg/dns; nil: none.
@@ -52,7 +52,7 @@ func TestCasesBySockets(t *testing.T) {
 		c := &cases[i]
 		t.Run(c.ID, func(t *testing.T) {
 			z := c.Zones(t)
-			s.SetZones(z)
+			s.Serve(z, nil)
 			for _, network := range []string{"udp", "tcp"} {
 				if network == "udp" && c.Query.TCP {
 					continue

@@ -28,14 +28,25 @@ func (c *ProtocolCounters) Queries() (n uint64) {
 }
 
 // Counters are the counters of a Server.
-type Counters struct{ UDP, TCP ProtocolCounters }
+type Counters struct {
+	UDP, TCP, TLS ProtocolCounters
+
+	Shed uint64 // queries that other servers were to be asked for, and that too many others had to wait behind
+}
 
 // Counters returns the counters as they are now.
 func (s *Server) Counters() (c Counters) {
 	for _, r := range s.udp {
 		r.counters.addTo(&c.UDP)
 	}
-	s.tcp.counters.addTo(&c.TCP)
+	for _, l := range s.tcp {
+		if l.tls == nil {
+			l.counters.addTo(&c.TCP)
+		} else {
+			l.counters.addTo(&c.TLS)
+		}
+	}
+	c.Shed = s.rest.shed.Load()
 	return c
 }
 
@@ -43,6 +54,8 @@ func (s *Server) Counters() (c Counters) {
 func (c *Counters) Add(o Counters) {
 	c.UDP.Add(&o.UDP)
 	c.TCP.Add(&o.TCP)
+	c.TLS.Add(&o.TLS)
+	c.Shed += o.Shed
 }
 
 // Add adds what another has counted.

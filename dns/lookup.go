@@ -1,7 +1,9 @@
 package dns
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	mdns "github.com/miekg/dns"
@@ -20,15 +22,17 @@ type Result struct {
 	Additional []string `json:"additional"`
 }
 
-// Lookup asks the zones for a name and a type, such as "A" or "TYPE65", and returns what a client would get by TCP.
-func Lookup(z *zone.Zones, name, qtype string) (*Result, error) {
+// Lookup asks the zones for a name and a type, such as "A" or "TYPE65", and returns what a client would get by TCP, as long as no other
+// server has to be asked. The client may be invalid: it is then one that nothing is known of.
+func Lookup(z *zone.Zones, client netip.Addr, name, qtype string) (*Result, error) {
 	query, err := Query(name, qtype)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]byte, TCPLimit)
+	n, _ := complete(context.Background(), &sources{zones: z}, query, out, Client{Addr: client, Limit: TCPLimit})
 	var reply mdns.Msg
-	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, TCPLimit)]); err != nil {
+	if err := reply.Unpack(out[:n]); err != nil {
 		return nil, fmt.Errorf("reading the reply to %s %s: %w", name, qtype, err)
 	}
 	return &Result{RCode: RCodeName(reply.Rcode), AA: reply.Authoritative, TC: reply.Truncated,

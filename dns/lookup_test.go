@@ -2,6 +2,7 @@ package dns_test
 
 import (
 	"encoding/json"
+	"net/netip"
 	"testing"
 
 	"sluice/dns"
@@ -22,7 +23,7 @@ func TestLookup(t *testing.T) {
 			`{"rcode":"REFUSED","aa":false,"tc":false,"answer":[],"authority":[],"additional":[]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := dns.Lookup(z, tt.qname, tt.qtype)
+			r, err := dns.Lookup(z, netip.Addr{}, tt.qname, tt.qtype)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +42,7 @@ func TestLookupRefusesNonsense(t *testing.T) {
 		{"empty label", "cart..example", "A"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if r, err := dns.Lookup(dnstest.Zones(t), tt.qname, tt.qtype); err == nil {
+			if r, err := dns.Lookup(dnstest.Zones(t), netip.Addr{}, tt.qname, tt.qtype); err == nil {
 				t.Errorf("got %+v, want an error", r)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"sluice/dns/zone"
 )
 
-// The limits to give to Responder.Answer.
+// The limits of Client.
 const (
 	// UDPLimit is the longest reply sent by UDP: one that no path between here and the client has to fragment
 	// (DNS flag day 2020).
@@ -23,13 +23,29 @@ const (
 // them. It is safe for any number of goroutines, and does not allocate.
 type Responder struct{}
 
-// Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply has at most limit
-// bytes, UDPLimit or TCPLimit, and never more than out has room for or than the client takes. Without zones, because they are not
-// loaded yet, it is a server failure: nothing may be said not to exist. query and out must not overlap.
-func (Responder) Answer(z *zone.Zones, query, out []byte, limit int) int {
-	n, _ := respond(z, query, out, limit)
+// Client is who asks, and what the way back takes.
+type Client struct {
+	Addr  netip.Addr // invalid: not known, and nothing depends on it then
+	Limit int        // of bytes in a reply, at most UDPLimit by UDP, TCPLimit by TCP
+}
+
+// Answer writes the reply to query into out and returns its length, 0 if there is to be none. The reply never has more bytes than out
+// has room for or than the client takes. Without zones, because they are not loaded yet, it is a server failure: nothing may be said
+// not to exist. query and out must not overlap.
+func (Responder) Answer(z *zone.Zones, query, out []byte, c Client) int {
+	n, _, _ := respond(z, query, out, c)
 	return n
 }
+
+// lack is what a reply out of the zones alone does not have yet.
+type lack uint8
+
+const (
+	nothing lack = iota
+	outside      // the name lies in no zone, and others know it
+	target       // the answer ends with a CNAME record that leads out of the zone
+	search       // a pod follows its search path, whose next elements may have what the first has not
+)
 
 // reply is a reply while it is written.
 type reply struct {
@@ -39,13 +55,25 @@ type reply struct {
 	flags  uint16
 	counts wire.Counts
 	q      wire.Question
+	client Client
+	lacks  lack
 }
 
-// respond is Answer, and says the response code too.
-func respond(z *zone.Zones, query, out []byte, limit int) (n, rcode int) {
+// respond is Answer, and says the response code too, and what the reply lacks. It is a good one all the same.
+func respond(z *zone.Zones, query, out []byte, c Client) (n, rcode int, lacks lack) {
 	var r reply
+	if n, rcode = r.begin(query, out, c); n >= 0 {
+		return n, rcode, nothing
+	}
+	rcode = r.fill(z)
+	return r.end(rcode), rcode, r.lacks
+}
+
+// begin reads the query and writes its question into out. It returns -1, or the length of the reply and its response code when there
+// is nothing else to say.
+func (r *reply) begin(query, out []byte, c Client) (n, rcode int) {
 	status := wire.Peek(query, &r.q)
-	r.out, r.limit = out, min(len(out), replyLimit(&r.q, limit))
+	r.client, r.out, r.limit = c, out, min(len(out), replyLimit(&r.q, c.Limit))
 	if status == wire.Ignore || r.limit < wire.HeaderLen {
 		return 0, 0
 	}
@@ -58,10 +86,14 @@ func respond(z *zone.Zones, query, out []byte, limit int) (n, rcode int) {
 	if wire.HeaderLen+len(r.q.Section())+wire.OPTLen > r.limit {
 		return 0, 0
 	}
-	r.n = wire.HeaderLen + copy(out[wire.HeaderLen:], r.q.Section())
-	r.counts.Question = 1
-	rcode = r.fill(z)
-	return r.end(rcode), rcode
+	r.restart()
+	return -1, 0
+}
+
+// restart takes back all that was written behind the question.
+func (r *reply) restart() {
+	r.n = wire.HeaderLen + copy(r.out[wire.HeaderLen:], r.q.Section())
+	r.flags, r.counts, r.lacks = 0, wire.Counts{Question: 1}, nothing
 }
 
 // replyLimit returns how long a reply may be: what the client takes by UDP, and no less than every client takes.
@@ -83,6 +115,9 @@ func (r *reply) headerOnly(rcode int) (int, int) {
 
 // fill writes what stands between the question and the OPT record, and returns the response code.
 func (r *reply) fill(z *zone.Zones) int {
+	if z != nil && z.Forwards() {
+		r.flags |= wire.FlagRA
+	}
 	switch {
 	case r.q.EDNS && r.q.Version != 0:
 		return wire.BadVers
@@ -95,16 +130,14 @@ func (r *reply) fill(z *zone.Zones) int {
 	}
 	node, in := z.Find(&r.q)
 	if in == nil {
+		if r.q.Flags&wire.FlagRD != 0 && z.Outside(&r.q) {
+			r.lacks = outside
+		}
 		return wire.Refused
 	}
 	r.flags |= wire.FlagAA
 	if node == nil {
-		if a, ok := z.PodAddress(&r.q); ok {
-			r.pod(z, in, a)
-			return wire.NoError
-		}
-		r.negative(in)
-		return wire.NXDomain
+		return r.absent(z, in)
 	}
 	var a zone.Answer
 	if !z.Answer(node, r.q.Type, &a) {
@@ -112,7 +145,23 @@ func (r *reply) fill(z *zone.Zones) int {
 		return wire.NoError
 	}
 	r.answer(in, &a)
+	if a.Open() && r.q.Flags&wire.FlagRD != 0 && z.Forwards() {
+		r.lacks = target
+	}
 	return a.RCode
+}
+
+// absent answers for a name that is no node of its zone.
+func (r *reply) absent(z *zone.Zones, in *zone.Zone) int {
+	if a, ok := z.PodAddress(&r.q); ok {
+		r.pod(z, in, a)
+		return wire.NoError
+	}
+	if z.Searched(&r.q, r.client.Addr) != nil {
+		r.lacks = search
+	}
+	r.negative(in)
+	return wire.NXDomain
 }
 
 // chaos answers questions of class CH, which have no zone and so no negative answers.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func TestAliases(t *testing.T) {
 		{"loop itself", "loop-a", "CNAME", "NOERROR", []string{"loop-a.shop.svc.grid.example. 5 IN CNAME loop-b.shop.svc.grid.example."}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := dns.Lookup(z, tt.qname+".shop.svc.grid.example", tt.qtype)
+			r, err := dns.Lookup(z, netip.Addr{}, tt.qname+".shop.svc.grid.example", tt.qtype)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +270,7 @@ func TestNameLengths(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out := make([]byte, dns.UDPLimit)
-			n := dns.Responder{}.Answer(z, build(tt.labels...), out, dns.UDPLimit)
+			n := dns.Responder{}.Answer(z, build(tt.labels...), out, dns.Client{Limit: dns.UDPLimit})
 			if n < 12 || binary.BigEndian.Uint16(out[2:])&0xf != tt.rcode {
 				t.Errorf("% x", out[:n])
 			}
@@ -303,7 +304,7 @@ func TestAllocations(t *testing.T) {
 			q := query(t, tt.qname, tt.qtype, 1232, false)
 			var r dns.Responder
 			if n := testing.AllocsPerRun(200, func() {
-				if r.Answer(z, q, out, tt.limit) == 0 {
+				if r.Answer(z, q, out, dns.Client{Limit: tt.limit}) == 0 {
 					t.Fatal("no reply")
 				}
 			}); n != 0 {
@@ -328,7 +329,7 @@ func BenchmarkAnswer(b *testing.B) {
 			q := query(b, bm.qname, bm.qtype, 1232, false)
 			b.ReportAllocs()
 			for b.Loop() {
-				dns.Responder{}.Answer(z, q, out, dns.UDPLimit)
+				dns.Responder{}.Answer(z, q, out, dns.Client{Limit: dns.UDPLimit})
 			}
 		})
 	}
@@ -347,7 +348,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(query(f, "loop-a.shop.svc.grid.example.", mdns.TypeA, 0, false), uint16(512))
 	f.Fuzz(func(t *testing.T, msg []byte, limit uint16) {
 		out := make([]byte, limit)
-		n := dns.Responder{}.Answer(z, msg, out, int(limit))
+		n := dns.Responder{}.Answer(z, msg, out, dns.Client{Limit: int(limit)})
 		if n == 0 {
 			return
 		}

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,17 +12,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/dns/forward"
 	"sluice/dns/zone"
 )
 
 // Options of a Server. The zero value of a field has a default, but for Listen.
 type Options struct {
 	Listen         netip.AddrPort // address of both UDP and TCP; port 0 takes one that is free for both
+	ListenTLS      netip.AddrPort // address of DNS over TLS (RFC 7858); invalid: it is not served
+	Certificate    *Certificate   // for that
 	FreeBind       bool           // the address need not be an interface's: a route gives it to this machine
 	Sockets        int            // UDP sockets, each with its reader; default: one for each core
 	MaxConnections int            // TCP connections at once; default 1024
 	IdleTimeout    time.Duration  // for a query on a TCP connection to arrive as a whole; default 10 s
 	WriteTimeout   time.Duration  // for a TCP client to take a reply; default 5 s
+	MaxForwards    int            // queries at once that wait for other servers, as many more wait for their turn; default 1000
 	Log            *slog.Logger   // default: slog.Default()
 }
 
@@ -41,19 +46,23 @@ func (o *Options) defaults() {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = 5 * time.Second
 	}
+	if o.MaxForwards <= 0 {
+		o.MaxForwards = 1000
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
 }
 
-// Server answers on ordinary sockets, UDP and TCP. It answers every query with a server failure until SetZones is called.
+// Server answers on ordinary sockets, UDP and TCP. It answers every query with a server failure until Serve is called.
 //
-// Concurrency: all methods may be called by any goroutine at any time. Each query sees the zones of one SetZones.
+// Concurrency: all methods may be called by any goroutine at any time. Each query sees what one Serve has set.
 type Server struct {
 	opts    Options
-	zones   atomic.Pointer[zone.Zones]
+	sources atomic.Pointer[sources]
 	udp     []*udpReader
-	tcp     *tcpListener
+	tcp     []*tcpListener // plain, then perhaps over TLS
+	rest    *recursion
 	running sync.WaitGroup
 	close   sync.Once
 	failed  error // of close
@@ -62,7 +71,8 @@ type Server struct {
 // Open binds the sockets and starts to answer. Close ends it.
 func Open(opts Options) (*Server, error) {
 	opts.defaults()
-	s := &Server{opts: opts}
+	s := &Server{opts: opts, rest: newRecursion(opts.MaxForwards)}
+	s.Serve(nil, nil)
 	// With port 0 UDP picks a port that may be taken for TCP.
 	attempts := 1
 	if opts.Listen.Port() == 0 {
@@ -80,7 +90,9 @@ func Open(opts Options) (*Server, error) {
 	for _, r := range s.udp {
 		s.running.Go(r.run)
 	}
-	s.running.Go(s.tcp.run)
+	for _, l := range s.tcp {
+		s.running.Go(l.run)
+	}
 	return s, nil
 }
 
@@ -101,9 +113,22 @@ func (s *Server) bind() (err error) {
 		s.udp = append(s.udp, r)
 		at = netip.AddrPortFrom(at.Addr(), r.port())
 	}
-	if s.tcp, err = openTCP(s, at); err != nil {
+	if err := s.listen(at, nil); err != nil {
+		return err
+	}
+	if s.opts.ListenTLS.IsValid() {
+		return s.listen(s.opts.ListenTLS, s.opts.Certificate.config())
+	}
+	return nil
+}
+
+// listen opens a socket for connections.
+func (s *Server) listen(at netip.AddrPort, secure *tls.Config) error {
+	l, err := openTCP(s, at, secure)
+	if err != nil {
 		return fmt.Errorf("listening on tcp %v: %w", at, err)
 	}
+	s.tcp = append(s.tcp, l)
 	return nil
 }
 
@@ -112,15 +137,36 @@ func (s *Server) Addr() netip.AddrPort {
 	return netip.AddrPortFrom(s.opts.Listen.Addr(), s.udp[0].port())
 }
 
-// SetZones replaces the zones.
-func (s *Server) SetZones(z *zone.Zones) { s.zones.Store(z) }
+// sources is what answers come from.
+type sources struct {
+	zones   *zone.Zones        // nil: not loaded yet
+	forward *forward.Forwarder // nil: other names are refused
+}
+
+// AddrTLS returns the address of DNS over TLS, if that is served.
+func (s *Server) AddrTLS() netip.AddrPort {
+	if len(s.tcp) < 2 {
+		return netip.AddrPort{}
+	}
+	return s.tcp[1].listener.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Serve replaces what answers come from: the zones, and whom else to ask, if anyone.
+func (s *Server) Serve(z *zone.Zones, f *forward.Forwarder) { s.sources.Store(&sources{z, f}) }
 
 // Close stops the server: no query is taken any more, and replies under way are finished within a grace of 2 s. It may be
 // called twice.
 func (s *Server) Close() error {
 	s.close.Do(func() {
 		s.failed = s.closeSockets()
-		s.tcp.drain(closeGrace)
+		impatient := time.AfterFunc(closeGrace, s.rest.cancel)
+		var drained sync.WaitGroup
+		for _, l := range s.tcp {
+			drained.Go(func() { l.drain(closeGrace) })
+		}
+		drained.Wait()
+		impatient.Stop()
+		s.rest.close()
 		s.running.Wait()
 	})
 	return s.failed
@@ -131,8 +177,8 @@ func (s *Server) closeSockets() error {
 	for _, r := range s.udp {
 		errs = append(errs, r.conn.Close())
 	}
-	if s.tcp != nil {
-		errs = append(errs, s.tcp.listener.Close())
+	for _, l := range s.tcp {
+		errs = append(errs, l.listener.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -57,7 +57,7 @@ func TestServerAnswers(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "[::1]:0"} {
 		t.Run(listen, func(t *testing.T) {
 			s := open(t, listen, nil)
-			s.SetZones(dnstest.Zones(t))
+			s.Serve(dnstest.Zones(t), nil)
 			addr := s.Addr().String()
 			for _, network := range []string{"udp", "tcp"} {
 				m := exchange(t, network, addr, "cart.shop.svc.grid.example.", mdns.TypeA, 0)
@@ -81,7 +81,7 @@ func TestServerAnswers(t *testing.T) {
 // TestServerLargeAnswers asks for 300 addresses: cut by UDP, whole by TCP.
 func TestServerLargeAnswers(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
-	s.SetZones(dnstest.Zones(t))
+	s.Serve(dnstest.Zones(t), nil)
 	const name = "swarm.shop.svc.grid.example."
 	for _, tt := range []struct {
 		network string
@@ -113,7 +113,7 @@ func TestServerWildcard(t *testing.T) {
 	} {
 		t.Run(tt.listen+" "+tt.ask, func(t *testing.T) {
 			s := open(t, tt.listen, nil)
-			s.SetZones(dnstest.Zones(t))
+			s.Serve(dnstest.Zones(t), nil)
 			addr := netip.AddrPortFrom(netip.MustParseAddr(tt.ask), s.Addr().Port()).String()
 			if m := exchange(t, "udp", addr, "cart.shop.svc.grid.example.", mdns.TypeA, 0); len(m.Answer) != 1 {
 				t.Error(m)
@@ -125,7 +125,7 @@ func TestServerWildcard(t *testing.T) {
 // TestServerPipelining sends many queries in one write, the last one in two halves, and reads the replies in order.
 func TestServerPipelining(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
-	s.SetZones(dnstest.Zones(t))
+	s.Serve(dnstest.Zones(t), nil)
 	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestServerConnectionLimits(t *testing.T) {
 
 func TestServerIgnoresWhatIsNoQuery(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
-	s.SetZones(dnstest.Zones(t))
+	s.Serve(dnstest.Zones(t), nil)
 	conn, err := net.Dial("udp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestServerSwapsZones(t *testing.T) {
 		}
 		generations[i] = z
 	}
-	s.SetZones(generations[0])
+	s.Serve(generations[0], nil)
 	stop := make(chan struct{})
 	var swapper sync.WaitGroup
 	var swaps atomic.Int64
@@ -255,7 +255,7 @@ func TestServerSwapsZones(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				s.SetZones(generations[swaps.Add(1)%2])
+				s.Serve(generations[swaps.Add(1)%2], nil)
 			}
 		}
 	})

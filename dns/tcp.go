@@ -3,16 +3,19 @@ package dns
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"sluice/dns/wire"
+	"sluice/dns/zone"
 )
 
 // tcpListener takes TCP connections, at most MaxConnections at once; more are closed at once, which sends a resolver to another
@@ -20,30 +23,41 @@ import (
 type tcpListener struct {
 	server   *Server
 	listener *net.TCPListener
-	replies  sync.Pool // of *[TCPLimit + 2]byte: one is in use only while a reply is made, so that idle connections are cheap
+	tls      *tls.Config // nil: plain
+	replies  sync.Pool   // of *[TCPLimit]byte: one is in use only while a reply is made, so that idle connections are cheap
 	counters tally
 
 	mu       sync.Mutex
-	open     map[*net.TCPConn]struct{}
+	open     map[net.Conn]struct{}
 	draining bool
 	done     sync.WaitGroup
 }
 
-func openTCP(s *Server, at netip.AddrPort) (*tcpListener, error) {
+// stream is one connection. Replies may be written by any goroutine, those that took longer behind those of later queries (RFC 7766
+// section 6.2.1.1).
+type stream struct {
+	net.Conn
+	in      *bufio.Reader
+	mu      sync.Mutex // for out
+	out     *bufio.Writer
+	waiting sync.WaitGroup // for replies that are still to be written
+}
+
+func openTCP(s *Server, at netip.AddrPort, secure *tls.Config) (*tcpListener, error) {
 	config := listenConfig(s.opts.freeBind)
 	l, err := config.Listen(context.Background(), network("tcp", at), at.String())
 	if err != nil {
 		return nil, err
 	}
 	listener := l.(*net.TCPListener) // what Listen returns for TCP
-	return &tcpListener{server: s, listener: listener, open: map[*net.TCPConn]struct{}{},
-		replies: sync.Pool{New: func() any { return new([TCPLimit + 2]byte) }}}, nil
+	return &tcpListener{server: s, listener: listener, tls: secure, open: map[net.Conn]struct{}{},
+		replies: sync.Pool{New: func() any { return new([TCPLimit]byte) }}}, nil
 }
 
 // run accepts connections until the listener is closed.
 func (l *tcpListener) run() {
 	for {
-		conn, err := l.listener.AcceptTCP()
+		conn, err := l.accept()
 		switch {
 		case err == nil && l.enter(conn):
 			go l.serve(conn)
@@ -56,8 +70,17 @@ func (l *tcpListener) run() {
 	}
 }
 
+// accept takes a connection. A handshake comes with the first query, in the time that it has.
+func (l *tcpListener) accept() (net.Conn, error) {
+	conn, err := l.listener.AcceptTCP()
+	if err != nil || l.tls == nil {
+		return conn, err
+	}
+	return tls.Server(conn, l.tls), nil
+}
+
 // enter takes a connection into the set of open ones, if it may stay.
-func (l *tcpListener) enter(conn *net.TCPConn) bool {
+func (l *tcpListener) enter(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.draining || len(l.open) >= l.server.opts.MaxConnections {
@@ -69,7 +92,7 @@ func (l *tcpListener) enter(conn *net.TCPConn) bool {
 }
 
 // end closes a connection. Nothing depends on whether the peer still gets to know of it.
-func (l *tcpListener) end(conn *net.TCPConn) {
+func (l *tcpListener) end(conn net.Conn) {
 	l.mu.Lock()
 	delete(l.open, conn)
 	l.mu.Unlock()
@@ -78,27 +101,27 @@ func (l *tcpListener) end(conn *net.TCPConn) {
 	}
 }
 
-// serve answers the queries of a connection, one after the other. A client may send many without waiting (RFC 7766 section 6.2.1.1):
-// replies are gathered as long as the next query is there already.
-func (l *tcpListener) serve(conn *net.TCPConn) {
+// serve answers the queries of a connection. A client may send many without waiting: replies are gathered as long as the next query is
+// there already.
+func (l *tcpListener) serve(conn net.Conn) {
 	defer l.done.Done()
 	defer l.end(conn)
-	in := bufio.NewReaderSize(conn, maxQuery+2)
-	out := bufio.NewWriterSize(deadlineWriter{conn, l.server.opts.WriteTimeout}, 4096)
+	s := &stream{Conn: conn, in: bufio.NewReaderSize(conn, maxQuery+2), out: bufio.NewWriterSize(deadlineWriter{conn, l.server.opts.WriteTimeout}, 4096)}
+	defer s.waiting.Wait()
 	for l.wait(conn) {
-		query, err := readQuery(in)
+		query, err := readQuery(s.in)
 		if err != nil {
 			l.failed(err)
 			return
 		}
-		if !l.answer(query, out, conn) {
+		if !l.answer(query, s) {
 			l.counters.unsent.Add(1)
 			return
 		}
-		if _, err := in.Discard(len(query)); err != nil {
+		if _, err := s.in.Discard(len(query)); err != nil {
 			return // cannot be: readQuery has peeked at these bytes
 		}
-		if !another(in) && out.Flush() != nil {
+		if !another(s.in) && s.flush() != nil {
 			l.counters.unsent.Add(1)
 			return
 		}
@@ -107,7 +130,7 @@ func (l *tcpListener) serve(conn *net.TCPConn) {
 
 // wait gives the next query its time to arrive, and is false if no more are taken. The lock orders it with drain, whose deadline would
 // be overwritten otherwise.
-func (l *tcpListener) wait(conn *net.TCPConn) bool {
+func (l *tcpListener) wait(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.draining && conn.SetReadDeadline(time.Now().Add(l.server.opts.IdleTimeout)) == nil
@@ -147,33 +170,70 @@ func (l *tcpListener) failed(err error) {
 	}
 }
 
-// answer writes the reply to a query.
-func (l *tcpListener) answer(query []byte, out *bufio.Writer, conn *net.TCPConn) bool {
-	buf := l.replies.Get().(*[TCPLimit + 2]byte)
+// answer writes the reply to a query, or has it written when it is there.
+func (l *tcpListener) answer(query []byte, s *stream) bool {
+	buf := l.replies.Get().(*[TCPLimit]byte)
 	defer l.replies.Put(buf)
-	zones := l.server.zones.Load()
-	n, rcode := respond(zones, query, buf[2:], TCPLimit)
-	if rcode == wire.Refused { // as whole zones are to the responder
-		if done, rcode, err := transfer(zones, query, clientOf(conn), out, buf[2:]); done {
-			l.counters.transferred(rcode)
-			if err != nil {
-				l.server.opts.Log.Warn("a transfer was not finished", "client", conn.RemoteAddr(), "error", err)
-			}
-			return err == nil
+	from, client := l.server.sources.Load(), Client{Addr: clientOf(s), Limit: TCPLimit}
+	n, rcode, lacks := respond(from.zones, query, buf[:], client)
+	if rcode == wire.Refused && lacks == nothing { // as whole zones are to the responder
+		if done, ok := l.transfer(from.zones, query, s, buf[:]); done {
+			return ok
 		}
 	}
-	l.counters.count(buf[2:2+n], rcode)
-	if n == 0 {
+	if lacks != nothing {
+		s.waiting.Add(1)
+		l.server.rest.take(&job{from: from, query: slices.Clone(query), client: client, send: func(reply []byte, rcode int) {
+			defer s.waiting.Done()
+			l.counters.count(reply, rcode)
+			if s.write(reply) != nil || s.flush() != nil {
+				l.counters.unsent.Add(1)
+			}
+		}})
 		return true
 	}
-	binary.BigEndian.PutUint16(buf[:], uint16(n))
-	_, err := out.Write(buf[:2+n])
-	return err == nil
+	l.counters.count(buf[:n], rcode)
+	return s.write(buf[:n]) == nil
+}
+
+// transfer answers a query for a whole zone, and reports whether it was one and whether the connection is still good.
+func (l *tcpListener) transfer(z *zone.Zones, query []byte, s *stream, scratch []byte) (done, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done, rcode, err := transfer(z, query, clientOf(s), s.out, scratch)
+	if done {
+		l.counters.transferred(rcode)
+	}
+	if err != nil {
+		l.server.opts.Log.Warn("a transfer was not finished", "client", s.RemoteAddr(), "error", err)
+	}
+	return done, err == nil
+}
+
+// write puts a reply into the buffer, if there is one.
+func (s *stream) write(reply []byte) error {
+	if len(reply) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.out.Write([]byte{byte(len(reply) >> 8), byte(len(reply))}); err != nil {
+		return err
+	}
+	_, err := s.out.Write(reply)
+	return err
+}
+
+// flush sends what is in the buffer.
+func (s *stream) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.Flush()
 }
 
 // clientOf returns the address of the peer.
-func clientOf(conn *net.TCPConn) netip.Addr {
-	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+func clientOf(conn net.Conn) netip.Addr {
+	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
 // drain lets connections finish the reply that they are at, and closes those that have not after grace.
@@ -202,7 +262,7 @@ func (l *tcpListener) drain(grace time.Duration) {
 
 // deadlineWriter gives each write a time to finish.
 type deadlineWriter struct {
-	conn    *net.TCPConn
+	conn    net.Conn
 	timeout time.Duration
 }
 

@@ -97,7 +97,7 @@ func records(z *zone.Zones, name string, typ uint16, out []byte) ([]mdns.RR, err
 	query = binary.BigEndian.AppendUint16(query, typ)
 	query = binary.BigEndian.AppendUint16(query, wire.ClassIN)
 	var reply mdns.Msg
-	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, TCPLimit)]); err != nil {
+	if err := reply.Unpack(out[:Responder{}.Answer(z, query, out, Client{Limit: TCPLimit})]); err != nil {
 		return nil, fmt.Errorf("reading the records of %q: %w", name, err)
 	}
 	return reply.Answer, nil

@@ -62,7 +62,7 @@ func TestTransfer(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "[::1]:0"} {
 		s := open(t, listen, nil)
 		z := next(t, transferable(t, nil), nil)
-		s.SetZones(z)
+		s.Serve(z, nil)
 		for _, apex := range []string{"grid.example.", "Grid.Example.", "96.10.in-addr.arpa.", "24.172.in-addr.arpa."} {
 			records, soa := fetch(t, s.Addr().String(), new(mdns.Msg).SetAxfr(apex))
 			if soa.Serial != 1000 {
@@ -156,7 +156,7 @@ func TestTransferOfLargeZones(t *testing.T) {
 	})
 	s := open(t, "127.0.0.1:0", nil)
 	z := next(t, top, nil)
-	s.SetZones(z)
+	s.Serve(z, nil)
 	records, _ := fetch(t, s.Addr().String(), new(mdns.Msg).SetAxfr("grid.example."))
 	if len(records) < 3000 {
 		t.Errorf("%d records", len(records))
@@ -182,7 +182,7 @@ func TestTransferRefused(t *testing.T) {
 		{"outside", "tcp", "example.", mdns.TypeIXFR, next(t, transferable(t, nil), nil), mdns.RcodeNotAuth},
 		{"nothing loaded", "tcp", "grid.example.", mdns.TypeAXFR, nil, mdns.RcodeServerFailure},
 	} {
-		s.SetZones(tt.zones)
+		s.Serve(tt.zones, nil)
 		if reply := exchange(t, tt.network, addr, tt.name, tt.qtype, 1232); reply.Rcode != tt.want || len(reply.Answer) > 0 {
 			t.Errorf("%s, %s: %v", tt.what, tt.network, reply)
 		}
@@ -192,7 +192,7 @@ func TestTransferRefused(t *testing.T) {
 // TestIncrementalTransfer: a client that is up to date gets the SOA alone, another one the zone.
 func TestIncrementalTransfer(t *testing.T) {
 	s := open(t, "127.0.0.1:0", nil)
-	s.SetZones(next(t, transferable(t, nil), nil))
+	s.Serve(next(t, transferable(t, nil), nil), nil)
 	for serial, whole := range map[uint32]bool{1000: false, 1001: false, 999: true} {
 		records, soa := fetch(t, s.Addr().String(), new(mdns.Msg).SetIxfr("grid.example.", serial, "ns.", "host."))
 		if soa.Serial != 1000 || len(records) > 0 != whole {

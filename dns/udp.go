@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,12 +76,25 @@ func (r *udpReader) run() {
 }
 
 func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	n, rcode := respond(r.server.zones.Load(), query, out, UDPLimit)
-	r.counters.count(out[:n], rcode)
-	if n == 0 {
+	from, c := r.server.sources.Load(), Client{Addr: client.Addr().Unmap(), Limit: UDPLimit}
+	n, rcode, lacks := respond(from.zones, query, out, c)
+	control = replySource(control)
+	if lacks != nothing {
+		control = slices.Clone(control)
+		r.server.rest.take(&job{from: from, query: slices.Clone(query), client: c,
+			send: func(reply []byte, rcode int) { r.send(reply, rcode, control, client) }})
 		return
 	}
-	if _, _, err := r.conn.WriteMsgUDPAddrPort(out[:n], replySource(control), client); err != nil {
+	r.send(out[:n], rcode, control, client)
+}
+
+// send counts a reply, and sends it if there is one. Any goroutine may call it.
+func (r *udpReader) send(reply []byte, rcode int, control []byte, client netip.AddrPort) {
+	r.counters.count(reply, rcode)
+	if len(reply) == 0 {
+		return
+	}
+	if _, _, err := r.conn.WriteMsgUDPAddrPort(reply, control, client); err != nil {
 		r.counters.unsent.Add(1)
 	}
 }

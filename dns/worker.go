@@ -11,12 +11,16 @@ type Worker struct {
 	counters tally
 }
 
-// Answer returns the reply to a query that came by UDP, of at most limit bytes, and its response code. The reply is empty when there
-// is to be none; it is good until the next call.
-func (w *Worker) Answer(z *zone.Zones, query []byte, limit int) (reply []byte, rcode int) {
-	n, rcode := respond(z, query, w.out[:], min(limit, UDPLimit))
+// Answer returns the reply to a query that came by UDP, and its response code. The reply is empty when there is to be none; it is good
+// until the next call. complete is false for a query that other servers must be asked for: it is for a Server, and not counted here.
+func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int, complete bool) {
+	c.Limit = min(c.Limit, UDPLimit)
+	n, rcode, lacks := respond(z, query, w.out[:], c)
+	if lacks != nothing {
+		return nil, rcode, false
+	}
 	w.counters.count(w.out[:n], rcode)
-	return w.out[:n], rcode
+	return w.out[:n], rcode, true
 }
 
 // Counters returns what has been answered so far. It may be called from any goroutine.

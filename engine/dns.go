@@ -8,7 +8,8 @@ import (
 )
 
 // answerDNS answers a query to the gateway's DNS server in the frame that it came in. What cannot be answered from one frame, TCP,
-// fragments and packets with options, is for the sockets of the server, which the kernel has.
+// fragments and packets with options, and queries that other servers must be asked for, are for the sockets of the server, which the
+// kernel has.
 func (p *Pipeline) answerDNS(f *xdp.Frame) {
 	if p.in.Proto != packet.ProtoUDP || p.in.Fragment != packet.NotFragment || p.in.Options {
 		p.punt(f)
@@ -27,7 +28,12 @@ func (p *Pipeline) answerDNS(f *xdp.Frame) {
 		return
 	}
 	room := packet.UDPRoom(len(f.Buf), f.Start, p.Port.Interfaces()[f.Iface].MTU, p.in)
-	reply, rcode := p.names.Answer(p.snap.Names.Zones, packet.UDPPayload(f.Bytes(), p.in), room)
+	client := dns.Client{Addr: p.in.Tuple.Src.Netip(), Limit: room}
+	reply, rcode, complete := p.names.Answer(p.snap.Names.Zones, packet.UDPPayload(f.Bytes(), p.in), client)
+	if !complete {
+		p.punt(f)
+		return
+	}
 	if len(reply) == 0 {
 		p.drop(f, reason.DNSIgnored)
 		return

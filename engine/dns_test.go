@@ -85,7 +85,7 @@ func TestDNSInPlace(t *testing.T) {
 				}
 				in := one(t, front)
 				want := make([]byte, dns.UDPLimit)
-				want = want[:dns.Responder{}.Answer(b.snap.Names.Zones, q, want, dns.UDPLimit)]
+				want = want[:dns.Responder{}.Answer(b.snap.Names.Zones, q, want, dns.Client{Limit: dns.UDPLimit})]
 				if got := packet.UDPPayload(front[0], &in); !bytes.Equal(got, want) || int(got[3]&15) != rcode {
 					t.Errorf("%s: %x, want %x with response code %d", name, got, want, rcode)
 				}
@@ -97,6 +97,29 @@ func TestDNSInPlace(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestDNSElsewhere leaves to the sockets what other servers have to be asked for, and what a search path may lead to.
+func TestDNSElsewhere(t *testing.T) {
+	topo := dnsTopology(dnsIP)
+	topo.DNS.Forward, topo.DNS.Autopath = []topology.Upstream{{File: "/etc/resolv.conf"}}, true
+	topo.Pods = []topology.Pod{{Namespace: "shop", Name: "client", Addresses: []netip.Addr{netip.MustParseAddr(client)}}}
+	for name, passed := range map[string]bool{"example.org": true, "none.shop.svc.grid.example": true, "none.ops.svc.grid.example": false,
+		"web.shop.svc.grid.example": false} {
+		b := newDNSBed(t, topo)
+		sent := frame(tuple(udp, client, 40000, dnsIP, 53), carrying(query(t, name)))
+		front, _ := b.run(0, sent)
+		counted := b.p.DNSCounters()
+		if got := len(b.punted) == 1 && len(front) == 0 && bytes.Equal(b.punted[0], sent); got != passed || counted.Queries() > 0 == passed {
+			t.Errorf("%s: %d punted, %d answered, counted %+v", name, len(b.punted), len(front), counted)
+		}
+	}
+	no := query(t, "example.org")
+	no[2] &^= 1 // RD
+	b := newDNSBed(t, topo)
+	if front, _ := b.run(0, frame(tuple(udp, client, 40000, dnsIP, 53), carrying(no))); len(front) != 1 || len(b.punted) != 0 {
+		t.Errorf("without recursion: %d answered, %d punted", len(front), len(b.punted))
 	}
 }
 
@@ -117,7 +140,7 @@ func TestDNSCases(t *testing.T) {
 				names := *b.snap.Names
 				names.Zones, b.snap.Names = z, &names
 				q, want := c.Message(t), make([]byte, dns.UDPLimit)
-				want = want[:dns.Responder{}.Answer(z, q, want, dns.UDPLimit)]
+				want = want[:dns.Responder{}.Answer(z, q, want, dns.Client{Limit: dns.UDPLimit})]
 				front, _ := b.run(0, frame(tuple(udp, at.from, 40000, at.to, 53), carrying(q)))
 				var got []byte
 				if len(front) > 0 {

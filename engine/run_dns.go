@@ -26,22 +26,30 @@ type nameServers struct {
 	started bool // and not closed
 	open    map[netip.Addr]*nameServer
 	closed  dns.Counters // of servers that are closed
+	forwarding
+	certificate *dns.Certificate // of DNS over TLS
+	certified   bool             // there is one
 	// notify tells secondaries of changes. It sends from an address of the machine's: what comes to a dns.address is for the workers.
 	notify *dns.Notifier
 }
 
 func newNameServers(log *slog.Logger) *nameServers {
-	return &nameServers{log: log, open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
+	return &nameServers{log: log, forwarding: forwarding{log: log}, certificate: &dns.Certificate{Log: log},
+		open: map[netip.Addr]*nameServer{}, notify: dns.NewNotifier(dns.NotifierOptions{Log: log})}
 }
 
 // nameServer is a server on one address.
 type nameServer struct {
 	server *dns.Server
+	secure bool           // it serves DNS over TLS
 	route  *netlink.Route // by which the kernel takes the address for its own; nil: it did before
 }
 
-// dnsPort is the port of DNS.
-const dnsPort = 53
+// The ports of DNS, and of DNS over TLS.
+const (
+	dnsPort    = 53
+	dnsTLSPort = 853
+)
 
 // startDNS opens the sockets. What queries come before is dropped with all else that comes before.
 func (a *appliance) startDNS() error {
@@ -67,27 +75,32 @@ func (s *nameServers) republish(snap *control.Snapshot) {
 
 // follow serves what a snapshot says, where it says. The caller holds mu.
 func (s *nameServers) follow(snap *control.Snapshot) error {
-	var errs []error
 	var want []netip.Addr
 	if snap.Names != nil {
 		want = snap.Names.Addrs
 	}
+	before := s.forwarder
+	errs := []error{s.renew(snap), s.secure(snap)}
+	secure := snap.Names != nil && snap.Names.TLS && s.certified
 	for addr, n := range s.open {
-		if !slices.Contains(want, addr) {
+		if !slices.Contains(want, addr) || n.secure != secure {
 			delete(s.open, addr)
 			errs = append(errs, s.end(n))
 		}
 	}
 	for _, addr := range want {
 		if s.open[addr] == nil {
-			n, err := s.start(addr)
+			n, err := s.start(addr, secure)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("dns.address %v: %w", addr, err))
 				continue
 			}
 			s.open[addr] = n
 		}
-		s.open[addr].server.SetZones(snap.Names.Zones)
+		s.open[addr].server.Serve(snap.Names.Zones, s.forwarder)
+	}
+	if before != s.forwarder {
+		s.retire(before)
 	}
 	if snap.Names != nil {
 		s.notify.Announce(snap.Names.Zones)
@@ -95,13 +108,29 @@ func (s *nameServers) follow(snap *control.Snapshot) error {
 	return errors.Join(errs...)
 }
 
+// secure takes up what a snapshot says of the certificate. On an error the one from before stays in use. The caller holds mu.
+func (s *nameServers) secure(snap *control.Snapshot) error {
+	if snap.Names == nil || !snap.Names.TLS {
+		return nil
+	}
+	if err := s.certificate.Use(snap.Topology.DNS.TLSCertificate, snap.Topology.DNS.TLSKey); err != nil {
+		return err
+	}
+	s.certified = true
+	return nil
+}
+
 // start opens a server on an address.
-func (s *nameServers) start(addr netip.Addr) (n *nameServer, err error) {
-	n = &nameServer{}
+func (s *nameServers) start(addr netip.Addr, secure bool) (n *nameServer, err error) {
+	n = &nameServer{secure: secure}
 	if n.route, err = claim(addr); err != nil {
 		return nil, err
 	}
-	if n.server, err = dns.Open(dns.Options{Listen: netip.AddrPortFrom(addr, dnsPort), FreeBind: true, Log: s.log}); err != nil {
+	o := dns.Options{Listen: netip.AddrPortFrom(addr, dnsPort), FreeBind: true, Log: s.log}
+	if secure {
+		o.ListenTLS, o.Certificate = netip.AddrPortFrom(addr, dnsTLSPort), s.certificate
+	}
+	if n.server, err = dns.Open(o); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
@@ -118,6 +147,8 @@ func (s *nameServers) close() error {
 		delete(s.open, addr)
 		errs = append(errs, s.end(n))
 	}
+	s.retire(s.forwarder)
+	s.forwarder = nil
 	return errors.Join(errs...)
 }
 

@@ -57,7 +57,7 @@ func (a *appliance) sample() sluicemetrics.Sample {
 		Refused:    a.reloads.failed.Load(),
 	}
 	s.Packets, s.Bytes = a.total()
-	s.DNS.Sockets = a.names.counters()
+	s.DNS.Sockets, s.DNS.Forward = a.names.counters(), a.names.forwarded()
 	for _, w := range a.workers {
 		ring := w.pipeline.DNSCounters()
 		s.DNS.Ring.Add(&ring)

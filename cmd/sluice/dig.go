@@ -11,18 +11,20 @@ import (
 	mdns "github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
+	"sluice/config/topology"
 	"sluice/dns"
 	"sluice/dns/zone"
 )
 
 func newDig() *cobra.Command {
-	var path, statePath string
+	var path, statePath, from string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "dig -c FILE|DIR NAME [TYPE]",
+		Use:   "dig -c FILE|DIR [--from ADDR] NAME [TYPE]",
 		Short: "Print the answer of the compiled zones, offline",
 		Long: "Dig prints what a DNS client of 'sluice dns' would get for NAME, which is written in full (no search path is applied),\n" +
-			"and TYPE, which is A when not given. NXDOMAIN and REFUSED are answers too: the exit code is 0.",
+			"and TYPE, which is A when not given. No other server is asked, whatever dns.forward says. NXDOMAIN and REFUSED are\n" +
+			"answers too: the exit code is 0.",
 		Example: "  sluice dig -c web.toml web.shop.svc.cluster.local\n" +
 			"  sluice dig -c web.toml _http._tcp.web.shop.svc.cluster.local SRV\n" +
 			"  sluice dig -c web.toml 10.0.19.198.in-addr.arpa PTR",
@@ -35,6 +37,10 @@ func newDig() *cobra.Command {
 			if err := notAnAddress(args[0]); err != nil {
 				return err
 			}
+			client, err := parseClient(from)
+			if err != nil {
+				return err
+			}
 			t, err := loadAfter(cmd, path, statePath)
 			if err != nil {
 				return err
@@ -43,20 +49,33 @@ func newDig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, err := dns.Lookup(zones, args[0], qtype)
+			result, err := dns.Lookup(zones, client, args[0], qtype)
 			if err != nil {
 				return usagef("%v", err)
 			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
 			}
-			return printAnswer(cmd.OutOrStdout(), result)
+			return printAnswer(cmd.OutOrStdout(), result, &t.DNS)
 		}),
 	}
 	configFlag(cmd, &path)
 	stateFlag(cmd, &statePath)
 	jsonFlag(cmd, &asJSON)
+	cmd.Flags().StringVar(&from, "from", "", "address of the client, whose search path is followed if it is a pod's and dns.autopath is on")
 	return cmd
+}
+
+// parseClient reads the address of a client; "" is one that nothing is known of.
+func parseClient(text string) (netip.Addr, error) {
+	if text == "" {
+		return netip.Addr{}, nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}, usagef("--from %q: must be an address such as 198.18.0.50", text)
+	}
+	return a.Unmap(), nil
 }
 
 // question accepts a name and perhaps a type.
@@ -79,8 +98,17 @@ func notAnAddress(name string) error {
 	return usagef("%q is an address: its name is asked for by %s PTR", name, strings.TrimSuffix(reverse, "."))
 }
 
+// refusal says what REFUSED means here.
+func refusal(settings *topology.DNS) string {
+	const outside = ";; the name is in no zone of this topology; names are written in full"
+	if settings.Forwards() {
+		return outside + "; 'run' and 'dns' ask the servers of dns.forward and dns.stub"
+	}
+	return outside
+}
+
 // printAnswer prints a reply in the manner of dig.
-func printAnswer(w io.Writer, r *dns.Result) error {
+func printAnswer(w io.Writer, r *dns.Result, settings *topology.DNS) error {
 	flags := ""
 	if r.AA {
 		flags += " aa"
@@ -95,7 +123,7 @@ func printAnswer(w io.Writer, r *dns.Result) error {
 		return err
 	}
 	if r.RCode == "REFUSED" {
-		if _, err := fmt.Fprintln(w, ";; the name is in no zone of this topology; names are written in full"); err != nil {
+		if _, err := fmt.Fprintln(w, refusal(settings)); err != nil {
 			return err
 		}
 	}

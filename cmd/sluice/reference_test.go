@@ -1,19 +1,15 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"sluice/config"
 	"sluice/config/topology"
 	"sluice/nat/reason"
 )
@@ -115,60 +111,4 @@ func withDefaults(typ reflect.Type) reflect.Value {
 		d.SetDefaults()
 	}
 	return v.Elem()
-}
-
-// TestRefusedReference holds the reference to the keys that config refuses as not supported yet: each is listed with the value
-// that is accepted.
-func TestRefusedReference(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/reference/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("../../config/later.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := section(t, string(raw), "## Not supported yet")
-	keys := regexp.MustCompile(`(?m)^\t\t"([a-z_.]+)":\s`).FindAllStringSubmatch(string(source), -1)
-	for _, key := range keys {
-		if _, found := row(listed, key[1]); !found {
-			t.Errorf("%s is refused and not in the reference", key[1])
-		}
-	}
-	tables := map[string]string{"dns": "[dns]"}
-	count := 0
-	for line := range strings.Lines(listed) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 5 || !strings.Contains(cells[1], "`") {
-			continue
-		}
-		count++
-		path, accepted := strings.Trim(cells[1], " `"), strings.Trim(cells[2], " `")
-		in, key, _ := strings.Cut(path, ".")
-		table := tables[in] + "\n" + key + " = "
-		expectFault(t, table+accepted+"\n", key, false)
-		expectFault(t, table+"\"something\"\n", key, true)
-	}
-	if count != len(keys) {
-		t.Errorf("the reference lists %d keys, and %d are refused", count, len(keys))
-	}
-}
-
-// expectFault loads a topology and says whether key should be refused as not supported yet.
-func expectFault(t *testing.T, toml, key string, want bool) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "t.toml")
-	if err := os.WriteFile(file, []byte(toml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := config.Load(file)
-	got := false
-	var faults config.Faults
-	errors.As(err, &faults)
-	for _, f := range faults {
-		got = got || strings.Contains(f.Key, key) && strings.Contains(f.String(), "not supported yet")
-	}
-	if got != want {
-		t.Errorf("%q: refused as not supported yet: %t, want %t\n%v", toml, got, want, err)
-	}
 }

@@ -61,7 +61,7 @@ func mayImport() map[string][]string {
 		"sluice/engine/health":   low,
 		"sluice/engine/healthz":  append([]string{"sluice/nat"}, low...),
 		"sluice/engine/admin":    append([]string{"sluice/nat/reason", "sluice/xdp"}, low...),
-		"sluice/engine/metrics":  append([]string{"sluice/nat/reason", "sluice/conntrack", "sluice/dns", "sluice/xdp"}, low...),
+		"sluice/engine/metrics":  append([]string{"sluice/nat/reason", "sluice/conntrack", "sluice/dns/...", "sluice/xdp"}, low...),
 		"sluice/engine/punt":     append([]string{"sluice/xdp"}, low...),
 		"sluice/engine/control":  append([]string{"sluice/nat/...", "sluice/dns/...", "sluice/xdp", "sluice/engine/health"}, low...),
 		"sluice/engine":          append([]string{"sluice/engine/...", "sluice/nat/...", "sluice/conntrack", "sluice/dns/...", "sluice/xdp/..."}, low...),

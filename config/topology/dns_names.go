@@ -23,11 +23,12 @@ func (r *resolver) dnsNames() {
 		}
 	}
 	out.IgnoreEmpty, out.NoEndpoints, out.PodNames = in.IgnoreEmptyServices, in.NoEndpoints, in.EndpointPodNames
-	out.Zonal, out.Compat = in.Zonal, in.CoreDNSCompat
+	out.Zonal, out.Compat, out.Autopath = in.Zonal, in.CoreDNSCompat, in.Autopath
 	if in.Zonal && in.NoEndpoints {
 		r.fault("dns.zonal", "names of the endpoints of a zone cannot be had with dns.no_endpoints = true")
 	}
 	r.externalZone()
+	r.dnsOverTLS()
 	if out.Chaos = in.Chaos; len(in.Chaos) > maxChaos {
 		r.fault("dns.chaos", "%d bytes: expected %d at most", len(in.Chaos), maxChaos)
 	}
@@ -48,6 +49,18 @@ func (r *resolver) externalZone() {
 	default:
 		r.out.DNS.ExternalZone = zone
 	}
+}
+
+// dnsOverTLS resolves where the certificate is. Whether it is one is found out by who reads it.
+func (r *resolver) dnsOverTLS() {
+	certificate, key := r.in.DNS.TLSCertificate, r.in.DNS.TLSKey
+	switch {
+	case certificate == "" && key != "":
+		r.fault("dns.tls_certificate", "missing: expected the path of the certificate that dns.tls_key is of")
+	case certificate != "" && key == "":
+		r.fault("dns.tls_key", "missing: expected the path of the key of dns.tls_certificate")
+	}
+	r.out.DNS.TLSCertificate, r.out.DNS.TLSKey = certificate, key
 }
 
 // maxSearch is how many search domains nodes may have: resolvers and Kubernetes take 32, of which the cluster has three (Kubernetes,

@@ -87,6 +87,14 @@ type DNSInput struct {
 	Search              []string `key:"search"`
 	TransferTo          []string `key:"transfer_to"` // prefixes, and addresses
 	CoreDNSCompat       bool     `key:"coredns_compat"`
+
+	Forward []string            `key:"forward"` // servers, and files that list some
+	Stub    map[string][]string `key:"stub"`    // the same by domain
+
+	Autopath bool `key:"autopath"`
+
+	TLSCertificate string `key:"tls_certificate"` // path
+	TLSKey         string `key:"tls_key"`         // path
 }
 
 // NodeInput is a [[node]].

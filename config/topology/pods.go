@@ -139,7 +139,7 @@ func (r *resolver) podEndpoints(s serviceAt) {
 	matching := r.podsByLabel.matching(r.out.Pods, s.out.Namespace, s.out.Selector)
 	s.out.Endpoints = slices.Grow(s.out.Endpoints, len(matching))
 	for _, p := range matching {
-		if p.Phase == "Succeeded" || p.Phase == "Failed" {
+		if p.Ended() {
 			continue // it has ended, and its address may be another's by now
 		}
 		ports := r.share.sharedPorts(resolvedPorts(s.out.Ports, p))

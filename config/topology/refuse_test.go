@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,26 @@ func TestRefused(t *testing.T) {
 		{"many search domains", func(in *Input) { in.DNS.Search = slices.Repeat([]string{"corp.example"}, 30) }, []string{"dns.search: 30 domains"}},
 		{"who may transfer", func(in *Input) { in.DNS.TransferTo = []string{"ns2", "198.18.0.1/24", "::ffff:198.18.0.1"} },
 			[]string{"dns.transfer_to[0]: \"ns2\" is not an IP address", "dns.transfer_to[1]: ", "dns.transfer_to[2]: "}},
+		{"servers to forward to", func(in *Input) {
+			in.DNS.Address = "198.19.0.10"
+			in.DNS.Forward = []string{"ns1", "198.18.0.1:0", "::ffff:198.18.0.1", "fe80::1%eth0", "198.18.0.53", "198.18.0.53:53", "0.0.0.0", "198.19.0.10"}
+		}, []string{`dns.forward[0]: "ns1" is not a server`, "dns.forward[1]: ", "dns.forward[2]: ", "dns.forward[3]: ", "dns.forward[5]: there twice",
+			"dns.forward[6]: 0.0.0.0 cannot be", "dns.forward[7]: in a circle"}},
+		{"many servers", func(in *Input) {
+			for i := range 16 {
+				in.DNS.Forward = append(in.DNS.Forward, fmt.Sprintf("198.18.0.%d", i+1))
+			}
+		}, []string{"dns.forward: 16 servers: expected 15"}},
+		{"stub domains", func(in *Input) {
+			server := []string{"198.18.0.53"}
+			in.DNS.ExternalZone = "out.example"
+			in.DNS.Stub = map[string][]string{"a b": server, "x.cluster.local": server, "Out.example.": server, "corp.example": nil,
+				"lab.example": server, "lab.example.": server, ".": server}
+		}, []string{`dns.stub..: "." is not a domain`, "dns.stub.Out.example.: answered from this topology", `dns.stub.a b: "a b" is not a domain`,
+			"dns.stub.corp.example: no server", `dns.stub.lab.example.: "lab.example" is there twice`, "dns.stub.x.cluster.local: answered from this topology"}},
+		{"certificate without key", func(in *Input) { in.DNS.TLSCertificate = "/a.pem" }, []string{"dns.tls_key: missing"}},
+		{"key without certificate", func(in *Input) { in.DNS.TLSKey = "/a.pem" }, []string{"dns.tls_certificate: missing"}},
+		{"certificate and key", func(in *Input) { in.DNS.TLSCertificate, in.DNS.TLSKey = "/a.pem", "/b.pem" }, nil},
 		{"long answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 256) }, []string{"dns.chaos: 256 bytes"}},
 		{"longest answer of CHAOS", func(in *Input) { in.DNS.Chaos = strings.Repeat("a", 255) }, nil},
 		{"metrics port", func(in *Input) { in.Gateway.Metrics = "127.0.0.1:65536" }, []string{"gateway.metrics: not an address to listen on"}},

@@ -172,6 +172,7 @@ func (r *resolver) dns() {
 	out.TTL = uint32(max(in.TTL, 0))
 	r.dnsNames()
 	r.search()
+	r.forwarding()
 	out.TransferTo = r.hostsOrPrefixes("dns.transfer_to", in.TransferTo)
 	out.ReverseZones = r.prefixes("dns.reverse_zones", in.ReverseZones)
 	if len(in.ReverseZones) > 0 {

@@ -131,6 +131,26 @@ type DNS struct {
 	Search       []string       // search domains of the nodes, lower case
 	TransferTo   []netip.Prefix // who may have whole zones; single addresses are told of changes
 	Compat       bool           // CoreDNS' answers where they differ from the RFCs
+	Forward      []Upstream     // who is asked for names of no zone; none: they are refused
+	Stubs        []Stub         // who is asked for those of some domains, sorted by domain
+	Autopath     bool           // the search paths of pods are followed for them
+
+	TLSCertificate, TLSKey string // paths of PEM files, both or none: DNS over TLS
+}
+
+// Forwards reports whether names of no zone can be had at all.
+func (d *DNS) Forwards() bool { return len(d.Forward)+len(d.Stubs) > 0 }
+
+// Upstream is where DNS queries are forwarded to: a server, or a file in the format of resolv.conf(5) that lists servers.
+type Upstream struct {
+	Server netip.AddrPort // valid iff File is ""
+	File   string         // absolute path
+}
+
+// Stub is a domain whose names other servers know.
+type Stub struct {
+	Domain  string // lower case, without the dot at the end
+	Servers []Upstream
 }
 
 // Shows reports whether names of a namespace are shown.
@@ -274,6 +294,9 @@ type Pod struct {
 	Subdomain       string
 	Ports           map[string]uint16 // named container ports
 }
+
+// Ended reports whether the pod has ended, and so given its addresses back.
+func (p *Pod) Ended() bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
 // Route is a TCPRoute or UDPRoute of the Gateway API: it spreads what arrives at its listeners over services by weight.
 type Route struct {

@@ -3,6 +3,7 @@ package dnstest
 import (
 	"embed"
 	"encoding/json"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"sluice/dns/zone"
 )
 
-//go:embed testdata/cases.json
+//go:embed testdata/*.json
 var files embed.FS
 
 // Case is a question and what the reply must hold, on the topology of Input.
@@ -37,12 +38,20 @@ type Case struct {
 		}
 	}
 	Answers, Authority, Additional []string
+	// Client is the address of who asks, where that matters, and Recursive whether the server says that it forwards.
+	Client    netip.Addr
+	Recursive bool
 }
 
-// Cases returns all cases.
-func Cases(t testing.TB) (cases []Case) {
+// Cases returns all cases that are answered from the zones alone.
+func Cases(t testing.TB) []Case { return read(t, "testdata/cases.json") }
+
+// Completed returns the cases whose answers depend on other servers, or on who asks.
+func Completed(t testing.TB) []Case { return read(t, "testdata/completed.json") }
+
+func read(t testing.TB, file string) (cases []Case) {
 	t.Helper()
-	text, err := files.ReadFile("testdata/cases.json")
+	text, err := files.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(text, &cases)
 	}
@@ -56,14 +65,21 @@ func Cases(t testing.TB) (cases []Case) {
 func (c *Case) Topology(t testing.TB) *topology.Topology {
 	t.Helper()
 	in := Input()
-	if len(c.DNS) > 0 {
-		d := json.NewDecoder(strings.NewReader(string(c.DNS)))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&in.DNS); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.Change(t, in)
 	return Resolve(t, in)
+}
+
+// Change makes the settings of the case in a topology.
+func (c *Case) Change(t testing.TB, in *topology.Input) {
+	t.Helper()
+	if len(c.DNS) == 0 {
+		return
+	}
+	d := json.NewDecoder(strings.NewReader(string(c.DNS)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in.DNS); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Zones returns the zones of the case.
@@ -179,7 +195,7 @@ func (c *Case) Check(t testing.TB, raw []byte, limit int) {
 // checkHeader checks what holds for every reply.
 func (c *Case) checkHeader(t testing.TB, m *mdns.Msg) {
 	t.Helper()
-	if !m.Response || m.Id != 4711 || !m.RecursionDesired || m.RecursionAvailable {
+	if !m.Response || m.Id != 4711 || !m.RecursionDesired || m.RecursionAvailable != c.Recursive {
 		t.Errorf("header %+v", m.MsgHdr)
 	}
 	if aa := c.RCode == "NOERROR" || c.RCode == "NXDOMAIN"; m.Authoritative != aa {

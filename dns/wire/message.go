@@ -16,6 +16,8 @@ const (
 	FlagAA uint16 = 1 << 10 // authoritative
 	FlagTC uint16 = 1 << 9  // truncated
 	FlagRD uint16 = 1 << 8  // recursion desired, copied into the reply
+	FlagRA uint16 = 1 << 7  // recursion available
+	FlagAD uint16 = 1 << 5  // the data is authentic (RFC 4035 section 3.1.6)
 	FlagCD uint16 = 1 << 4  // checking disabled, copied into the reply (RFC 4035 section 3.1.6)
 
 	opcodeMask uint16 = 0xf << 11

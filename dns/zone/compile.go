@@ -37,7 +37,15 @@ func Compile(t *topology.Topology, serial uint32) (*Zones, error) {
 	if err := c.gather(); err != nil {
 		return nil, err
 	}
-	return c.pack(serial), nil
+	z := c.pack(serial)
+	var err error
+	if z.outside, err = newOutside(&t.DNS); err != nil {
+		return nil, fmt.Errorf("dns.stub: %w", err)
+	}
+	if z.search, err = searchPaths(t, c.domain); err != nil {
+		return nil, fmt.Errorf("dns.search: %w", err)
+	}
+	return z, nil
 }
 
 // compiler holds what Compile gathers.

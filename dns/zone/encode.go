@@ -58,9 +58,9 @@ func appendEndpoint(b []byte, d *topology.DNS, ports []topology.Port, e *topolog
 	return b
 }
 
-// appendPod writes a pod that has names, behind the length of what it writes.
-func appendPod(b []byte, d *topology.DNS, p *topology.Pod) []byte {
-	if ended(p) || len(p.Addresses) == 0 || !d.Shows(p.Namespace) {
+// appendPod writes a pod that has names, or had if its namespace were shown, behind the length of what it writes.
+func appendPod(b []byte, p *topology.Pod) []byte {
+	if p.Ended() || len(p.Addresses) == 0 {
 		return b
 	}
 	start := len(b)

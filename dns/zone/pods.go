@@ -33,7 +33,7 @@ func (c *compiler) pods() error {
 
 // pod adds the names of a pod. One that has ended has given its addresses back.
 func (c *compiler) pod(p *topology.Pod, top string) error {
-	if ended(p) || !c.top.DNS.Shows(p.Namespace) {
+	if p.Ended() || !c.top.DNS.Shows(p.Namespace) {
 		return nil
 	}
 	for _, a := range p.Addresses {
@@ -48,8 +48,6 @@ func (c *compiler) pod(p *topology.Pod, top string) error {
 	}
 	return nil
 }
-
-func ended(p *topology.Pod) bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
 // PodAddress returns the address that a name spells which is no node and directly below one where all addresses have names.
 func (z *Zones) PodAddress(q *wire.Question) (netip.Addr, bool) {

@@ -20,7 +20,8 @@ type source struct {
 	services        []byte       // see appendService, in the order of the topology
 	starts          []uint32     // where each begins in services
 	sorted          bool         // services are in the order of their keys, each once
-	pods            []byte       // those that have names, see appendPod; none unless they are to be verified
+	pods            []byte       // see appendPod; none unless something depends on them
+	nodes           []netip.Addr // addresses of nodes, for search paths that are followed
 }
 
 // sourceOf takes over a topology, which will have about the size of the one before; nil if there is none.
@@ -39,9 +40,14 @@ func sourceOf(t *topology.Topology, before *source) *source {
 		s.services = appendService(s.services, &t.DNS, &t.Services[i])
 		s.sorted = s.sorted && (i == 0 || compareKeys(keyOf(&t.Services[i-1]), keyOf(&t.Services[i])) < 0)
 	}
-	if t.DNS.Pods == topology.PodsVerified {
+	if t.DNS.Pods == topology.PodsVerified || t.DNS.Autopath {
 		for i := range t.Pods {
-			s.pods = appendPod(s.pods, &t.DNS, &t.Pods[i])
+			s.pods = appendPod(s.pods, &t.Pods[i])
+		}
+	}
+	for i := range t.Nodes {
+		if t.DNS.Autopath {
+			s.nodes = append(s.nodes, t.Nodes[i].Addresses...)
 		}
 	}
 	s.services, s.pods = trim(s.services), trim(s.pods)

@@ -46,6 +46,12 @@ func (z *Zones) update(t *topology.Topology) (next *Zones, differs bool) {
 	u := updater{z: z, before: before, after: after, changes: map[string]*change{}}
 	next, differs = u.run()
 	next.source = now
+	if !bytes.Equal(now.pods, z.source.pods) || !slices.Equal(now.nodes, z.source.nodes) {
+		var err error
+		if next.search, err = searchPaths(t, z.domain); err != nil {
+			return nil, false
+		}
+	}
 	return next, differs
 }
 

@@ -68,6 +68,7 @@ func identical(t *testing.T, got, want *Zones) bool {
 	if !ok {
 		t.Errorf("%d names, counted as %d; %+v, want %+v", len(a), got.store.names, got.depths, want.depths)
 	}
+	ok = ok && maps.Equal(paths(got), paths(want))
 	for i := range want.zones {
 		ok = ok && bytes.Equal(got.zones[i].soa.record, want.zones[i].soa.record)
 	}
@@ -83,6 +84,20 @@ func identical(t *testing.T, got, want *Zones) bool {
 		ok = false
 	}
 	return ok
+}
+
+// paths returns the first element of the search path of each address that has one.
+func paths(z *Zones) map[[16]byte]string {
+	if z.search == nil {
+		return nil
+	}
+	out := map[[16]byte]string{}
+	for _, s := range z.search.first.slots {
+		if s.number > 0 {
+			out[s.addr] = z.search.elements[s.number]
+		}
+	}
+	return out
 }
 
 // TestUpdateShares holds a change of one endpoint to the shards of its names, in zones that others still read.

@@ -34,7 +34,7 @@ func (w *world) chance(percent int) bool { return w.IntN(100) < percent }
 func (w *world) options() {
 	d := &w.top.DNS
 	*d = topology.DNS{TTL: 5, Compat: w.chance(30), IgnoreEmpty: w.chance(20), NoEndpoints: w.chance(10), PodNames: w.chance(30),
-		Zonal: w.chance(30), Pods: pick(w, topology.PodsDisabled, topology.PodsInsecure, topology.PodsVerified, topology.PodsVerified),
+		Zonal: w.chance(30), Autopath: w.chance(30), Search: []string{"corp.example"}, Pods: pick(w, topology.PodsDisabled, topology.PodsInsecure, topology.PodsVerified, topology.PodsVerified),
 		ExternalZone: pick(w, "", "out.example", "ext.grid.example", "example", "svc.grid.example", "b.svc.grid.example", "pod.grid.example", "1.10.in-addr.arpa")}
 	for _, p := range []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/23", "10.1.2.3/32", "fd00::/16", "198.18.0.0/15"} {
 		if w.chance(50) {
@@ -155,8 +155,10 @@ func (w *world) edit() {
 	case what < 90 && len(next.Pods) > 0:
 		j := w.IntN(len(next.Pods))
 		next.Pods = slices.Delete(next.Pods, j, j+1)
-	case what < 98:
+	case what < 96:
 		w.editNamespace()
+	case what < 98:
+		next.Nodes = []topology.Node{{Name: "n", Addresses: w.addrs(2)}}
 	default:
 		w.options()
 	}

@@ -19,6 +19,9 @@ type Zones struct {
 	below            bool   // some nodes have names below them that are not nodes
 	chaos            map[string]*Answer
 	serial           uint32
+
+	outside outside
+	search  *search
 }
 
 // Find returns the node of the name asked for and its zone. The node is nil if the name does not exist, and the zone as
@@ -40,6 +43,9 @@ func (z *Zones) parent(q *wire.Question) Node {
 	}
 	return z.store.node(q.Suffix(q.Labels() - 1))
 }
+
+// Open reports whether the answer ends with a CNAME record whose target lies outside the zone, so that it holds nothing of what was asked.
+func (a *Answer) Open() bool { return a.Type == 0 && a.Records > 0 && !a.Negative }
 
 // Names returns how many names exist, empty non-terminals included.
 func (z *Zones) Names() int { return z.store.names }

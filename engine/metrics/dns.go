@@ -4,12 +4,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/dns"
+	"sluice/dns/forward"
 )
 
-// DNS is what was counted of queries: by workers in the frames that they came in, and by the sockets behind them.
+// DNS is what was counted of queries: by workers in the frames that they came in, by the sockets behind them, and on the way to other
+// servers.
 type DNS struct {
 	Ring    dns.ProtocolCounters
 	Sockets dns.Counters
+	Forward forward.Counters
 }
 
 // dnsMetrics are the descriptions of the metrics of DNS. Two have CoreDNS' names and mean the same, without the labels that Sluice does
@@ -27,7 +30,7 @@ func newDNSMetrics() dnsMetrics {
 		truncated:   desc("sluice_dns_truncated_total", "Replies that were too long and say so.", "path"),
 		ignored:     desc("sluice_dns_ignored_total", "Messages to the DNS port that were no queries.", "path"),
 		unsent:      desc("sluice_dns_unsent_total", "Replies that a socket did not take.", "path"),
-		connections: desc("sluice_dns_refused_connections_total", "TCP connections above the limit."),
+		connections: desc("sluice_dns_refused_connections_total", "Connections above the limit, over TLS or not."),
 		transfers:   desc("sluice_dns_transfers_total", "Zones, or their serials, sent to secondaries."),
 	}
 }
@@ -37,7 +40,7 @@ func (m *dnsMetrics) collect(counter counterFunc, d *DNS) {
 	paths := []struct {
 		name     string
 		counters *dns.ProtocolCounters
-	}{{"ring", &d.Ring}, {"udp", &d.Sockets.UDP}, {"tcp", &d.Sockets.TCP}}
+	}{{"ring", &d.Ring}, {"udp", &d.Sockets.UDP}, {"tcp", &d.Sockets.TCP}, {"tls", &d.Sockets.TLS}}
 	rcodes := map[string]uint64{}
 	for _, p := range paths {
 		for rcode, n := range p.counters.Replies {
@@ -51,10 +54,10 @@ func (m *dnsMetrics) collect(counter counterFunc, d *DNS) {
 		counter(m.unsent, p.counters.Unsent, p.name)
 	}
 	counter(m.requests, d.Ring.Queries()+d.Sockets.UDP.Queries(), "udp")
-	counter(m.requests, d.Sockets.TCP.Queries(), "tcp")
+	counter(m.requests, d.Sockets.TCP.Queries()+d.Sockets.TLS.Queries(), "tcp")
 	for rcode, n := range rcodes {
 		counter(m.responses, n, rcode)
 	}
-	counter(m.connections, d.Sockets.TCP.Refused)
-	counter(m.transfers, d.Sockets.TCP.Transfers)
+	counter(m.connections, d.Sockets.TCP.Refused+d.Sockets.TLS.Refused)
+	counter(m.transfers, d.Sockets.TCP.Transfers+d.Sockets.TLS.Transfers)
 }

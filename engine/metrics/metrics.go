@@ -61,6 +61,7 @@ type collector struct {
 	classified, flows, flowLimit, flowPeak, flowEvents, punted, endpoints *prometheus.Desc
 	purged, reloads, reloadFailures, healthPorts, healthPortFailures      *prometheus.Desc
 	dns                                                                   dnsMetrics
+	forward                                                               forwardMetrics
 }
 
 func newCollector(sample func() Sample) *collector {
@@ -70,6 +71,7 @@ func newCollector(sample func() Sample) *collector {
 	return &collector{
 		sample:         sample,
 		dns:            newDNSMetrics(),
+		forward:        newForwardMetrics(),
 		generation:     desc("generation", "Number of the published state of services and health."),
 		packets:        desc("packets_total", "Packets that workers received, by why they met their verdict.", "reason"),
 		bytes:          desc("packet_bytes_total", "Bytes of these packets, Ethernet headers included.", "reason"),
@@ -98,9 +100,10 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.sample()
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	sum := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) { sum(d, float64(v), labels...) }
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -134,10 +137,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.healthPorts, float64(s.HealthPortsMissing), "missing")
 	counter(c.healthPortFailures, s.HealthPortFailures)
 	c.dns.collect(counter, &s.DNS)
+	c.forward.collect(counter, sum, gauge, &s.DNS)
 }
 
-// counterFunc sends a counter with labels.
-type counterFunc func(d *prometheus.Desc, v uint64, labels ...string)
+// counterFunc sends a counter with labels, and valueFunc one that is no whole number, or a gauge.
+type (
+	counterFunc func(d *prometheus.Desc, v uint64, labels ...string)
+	valueFunc   func(d *prometheus.Desc, v float64, labels ...string)
+)
 
 func (c *collector) collectSocket(counter counterFunc, s *xdp.SocketStats) {
 	queue := strconv.Itoa(s.Queue)

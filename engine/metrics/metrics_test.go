@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"sluice/conntrack"
+	"sluice/dns/forward"
 	"sluice/engine/metrics"
 	"sluice/nat/reason"
 	"sluice/xdp"
@@ -40,6 +41,9 @@ func sample() metrics.Sample {
 	s.DNS.Ring.Replies[0], s.DNS.Ring.Replies[3], s.DNS.Ring.Truncated = 61, 62, 63
 	s.DNS.Sockets.UDP.Replies[0], s.DNS.Sockets.UDP.Unsent = 64, 65
 	s.DNS.Sockets.TCP.Replies[16], s.DNS.Sockets.TCP.Refused, s.DNS.Sockets.TCP.Transfers, s.DNS.Sockets.TCP.Ignored = 66, 67, 68, 69
+	s.DNS.Sockets.Shed, s.DNS.Sockets.TLS.Ignored = 70, 83
+	s.DNS.Forward = forward.Counters{Sent: 71, Failures: 72, WaitedNanos: 73_500_000_000, ProbeFailures: 74, Overloads: 75, Hits: 76, Denials: 77,
+		Misses: 78, Evictions: 79, Prefetches: 80, Stale: 81, Entries: 82, Upstreams: 5, Unhealthy: 2}
 	return s
 }
 
@@ -79,6 +83,23 @@ func TestMetrics(t *testing.T) {
 		`sluice_dns_ignored_total{path="tcp"} 69`,
 		`sluice_dns_refused_connections_total 67`,
 		`sluice_dns_transfers_total 68`,
+		`sluice_dns_forwarded_total 71`,
+		`sluice_dns_forward_failures_total 72`,
+		`sluice_dns_forward_seconds_total 73.5`,
+		`coredns_proxy_healthcheck_failures_total 74`,
+		`coredns_forward_max_concurrent_rejects_total 75`,
+		`sluice_dns_shed_total 70`,
+		`sluice_dns_ignored_total{path="tls"} 83`,
+		`coredns_cache_hits_total{type="success"} 76`,
+		`coredns_cache_hits_total{type="denial"} 77`,
+		`coredns_cache_misses_total 78`,
+		`coredns_cache_requests_total 231`,
+		`coredns_cache_evictions_total 79`,
+		`coredns_cache_prefetch_total 80`,
+		`coredns_cache_served_stale_total 81`,
+		`coredns_cache_entries 82`,
+		`sluice_dns_upstreams{healthy="true"} 3`,
+		`sluice_dns_upstreams{healthy="false"} 2`,
 		`process_resident_memory_bytes`,
 	} {
 		if !strings.Contains(text, "\n"+want) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestQuotedKeys writes in quotes what looks like the path of a key that is known but not supported: it is neither.
+// TestQuotedKeys writes in quotes what looks like the path of a key that is known: it is another.
 func TestQuotedKeys(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a path", `"dns.pods" = "disabled"` + "\n" + base, "a.toml:1: dns.pods: unknown key"},
