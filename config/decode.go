@@ -16,6 +16,7 @@ import (
 // so is a value of the wrong type. It goes on after a fault.
 type decoder struct {
 	faults []topology.Fault
+	texts  *texts
 }
 
 func (d *decoder) fault(path, hint, format string, args ...any) {
@@ -55,10 +56,13 @@ func (d *decoder) unknown(at, key string, fields map[string]reflect.Value) {
 func (d *decoder) value(path string, v any, to reflect.Value) {
 	switch to.Kind() {
 	case reflect.Interface:
+		if s, ok := v.(string); ok {
+			v = d.texts.keep(s)
+		}
 		to.Set(reflect.ValueOf(v))
 	case reflect.String:
 		if s, ok := v.(string); ok {
-			to.SetString(s)
+			to.SetString(d.texts.keep(s))
 			return
 		}
 		d.wrongType(path, v, to.Type(), `a string, in quotes like "text"`)
@@ -164,7 +168,7 @@ func (d *decoder) mapping(path string, v any, to reflect.Value) {
 	for key, e := range m {
 		element := reflect.New(to.Type().Elem()).Elem()
 		d.value(join(path, key), e, element)
-		to.SetMapIndex(reflect.ValueOf(key), element)
+		to.SetMapIndex(reflect.ValueOf(d.texts.keep(key)), element)
 	}
 }
 

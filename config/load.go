@@ -174,7 +174,7 @@ func (l *loader) file(name, text string) {
 			l.once[key] = name
 		}
 	}
-	d := &decoder{}
+	d := &decoder{texts: newTexts()}
 	d.table("", tree, reflect.ValueOf(l.input).Elem())
 	for _, f := range d.faults {
 		l.add(s, f)

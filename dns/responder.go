@@ -197,12 +197,12 @@ func (r *reply) fill(z *zone.Zones, c *Client) int {
 	if node == nil {
 		return r.absent(z, in, c)
 	}
-	a := z.Answer(node, r.q.Type)
-	if a == nil {
+	var a zone.Answer
+	if !z.Answer(node, r.q.Type, &a) {
 		r.negative(in)
 		return wire.NoError
 	}
-	r.answer(in, a)
+	r.answer(in, &a)
 	if a.Open() && r.q.Flags&wire.FlagRD != 0 && z.Forwards() {
 		r.lacks = target
 	}
@@ -286,7 +286,7 @@ func (r *reply) answer(in *zone.Zone, a *zone.Answer) {
 // spell gives the apex of the zone, where it is written out in the first n bytes of an answer, the spelling that it has in the
 // question. Compressed names point there anyway.
 func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
-	if len(a.Tails) == 0 {
+	if a.Tails() == 0 {
 		return
 	}
 	name := r.q.Section()[:r.q.NameLen()]
@@ -294,9 +294,9 @@ func (r *reply) spell(in *zone.Zone, a *zone.Answer, base, n int) {
 	if bytes.Equal(apex, r.q.Name()[len(name)-len(apex):]) {
 		return
 	}
-	for _, at := range a.Tails {
-		if int(at)+len(apex) <= n {
-			copy(r.out[base+int(at):], apex)
+	for i := range a.Tails() {
+		if at := a.Tail(i); at+len(apex) <= n {
+			copy(r.out[base+at:], apex)
 		}
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sluice/config"
 	"sluice/dns"
 	"sluice/dns/forward"
 	"sluice/dns/zone"
@@ -53,7 +55,7 @@ func newDNS() *cobra.Command {
 			reload := make(chan os.Signal, 1) // one that comes during a reload asks for one more
 			signal.Notify(reload, unix.SIGHUP)
 			defer signal.Stop(reload)
-			d := newDNSServers(&fileSource{path: path, log: log}, addrs, secure, log)
+			d := newDNSServers(path, addrs, secure, log)
 			if health == "" {
 				return d.run(cmd.Context(), reload)
 			}
@@ -87,7 +89,7 @@ func parseListen(flag string, listen []string) (addrs []netip.AddrPort, err erro
 
 // dnsServers are servers that answer by one topology.
 type dnsServers struct {
-	source   *fileSource
+	path     string           // of the topology
 	addrs    []netip.AddrPort // to answer at
 	addrsTLS []netip.AddrPort // and over TLS
 	log      *slog.Logger
@@ -104,8 +106,8 @@ type dnsServers struct {
 	reloads struct{ done, refused uint64 }
 }
 
-func newDNSServers(source *fileSource, addrs, secure []netip.AddrPort, log *slog.Logger) *dnsServers {
-	d := &dnsServers{source: source, addrs: addrs, addrsTLS: secure, log: log, cookies: dns.NewCookies(),
+func newDNSServers(path string, addrs, secure []netip.AddrPort, log *slog.Logger) *dnsServers {
+	d := &dnsServers{path: path, addrs: addrs, addrsTLS: secure, log: log, cookies: dns.NewCookies(),
 		notify:  dns.NewNotifier(dns.NotifierOptions{Sources: sources(addrs), Log: log}),
 		forward: forward.NewCurrent(forward.Options{Log: log})}
 	if len(secure) > 0 {
@@ -118,7 +120,7 @@ func newDNSServers(source *fileSource, addrs, secure []netip.AddrPort, log *slog
 // run answers on each address until ctx ends, and reads the topology again at each signal.
 func (d *dnsServers) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.load(ctx); err != nil {
+	if err := d.load(); err != nil {
 		return err
 	}
 	for i, a := range d.addrs {
@@ -135,7 +137,7 @@ func (d *dnsServers) run(ctx context.Context, reload <-chan os.Signal) (err erro
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			d.reload(ctx)
+			d.reload()
 		}
 	}
 }
@@ -158,8 +160,8 @@ func (d *dnsServers) open(o dns.Options) error {
 }
 
 // reload reads the topology again.
-func (d *dnsServers) reload(ctx context.Context) {
-	err := d.load(ctx)
+func (d *dnsServers) reload() {
+	err := d.load()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -172,9 +174,12 @@ func (d *dnsServers) reload(ctx context.Context) {
 }
 
 // load puts in use the topology as it is now. The addresses to answer with are those of the gateway, which keeps what it has allocated:
-// nothing is accepted, and so nothing written.
-func (d *dnsServers) load(ctx context.Context) error {
-	t, err := d.source.Load(ctx)
+// nothing is accepted, and so nothing written. Of the topology nothing is kept but the zones. Reading it takes many times the memory that these
+// have, which goes back to the system at once: the collector, which leaves a process as much again as it uses, would let it have the rest
+// for a long time, since answering takes no memory.
+func (d *dnsServers) load() error {
+	defer debug.FreeOSMemory()
+	t, _, err := config.LoadFrom(d.path, nil, func(err error) { d.log.Error(err.Error()) })
 	if err != nil {
 		return err
 	}

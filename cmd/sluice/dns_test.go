@@ -64,7 +64,7 @@ func TestDNSStatus(t *testing.T) {
 	}
 	write(good)
 	log := slog.New(slog.DiscardHandler)
-	d := newDNSServers(&fileSource{path: path, log: log}, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil, log)
+	d := newDNSServers(path, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil, log)
 	b := &statusBed{T: t, servers: d}
 	if b.status, err = d.status(); err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ type resolver struct {
 	podsByLabel podIndex
 	kept        map[string]ServiceState // what services had before, by key
 	state       *State                  // what is to be remembered
+	share       sharer
 }
 
 func (r *resolver) fault(path, format string, args ...any) {

@@ -11,6 +11,7 @@ import (
 // pods reads the pods. A pod may be on a node that is not listed, as an endpoint may: its zone is unknown then.
 func (r *resolver) pods() {
 	seen := map[string]bool{}
+	r.out.Pods = slices.Grow(r.out.Pods, len(r.in.Pods))
 	for i := range r.in.Pods {
 		in, path := &r.in.Pods[i], fmt.Sprintf("pod[%d]", i)
 		r.podName(path, in, seen)
@@ -22,11 +23,12 @@ func (r *resolver) pods() {
 			r.label(path+".subdomain", "subdomain", in.Subdomain)
 		}
 		r.out.Pods = append(r.out.Pods, Pod{
-			Namespace: in.Namespace, Name: in.Name, Node: in.Node, Labels: in.Labels, Phase: in.Phase,
+			Namespace: in.Namespace, Name: in.Name, Node: in.Node, Labels: r.share.sharedLabels(in.Labels), Phase: in.Phase,
 			Ready: in.Ready, Terminating: in.Terminating, Hostname: in.Hostname, Subdomain: in.Subdomain,
-			Addresses: r.podAddresses(path+".addresses", in.Addresses), Ports: r.podPorts(path+".ports", in.Ports),
+			Addresses: r.podAddresses(path+".addresses", in.Addresses), Ports: r.share.sharedPorts(r.podPorts(path+".ports", in.Ports)),
 		})
 	}
+	together(r.out.Pods)
 }
 
 // podName checks the name of a pod, a DNS name in Kubernetes, and that it is the only one of its namespace.
@@ -124,7 +126,7 @@ func hasLabels(labels, wanted map[string]string) bool {
 // selector takes over the selector of a service. Its endpoints come from one place: pods, or the topology's own list. That an
 // ExternalName service has one is of no consequence, as in Kubernetes.
 func (r *resolver) selector(s serviceAt) {
-	s.out.Selector = s.in.Selector
+	s.out.Selector = r.share.sharedLabels(s.in.Selector)
 	if len(s.in.Selector) > 0 && len(s.in.Endpoints) > 0 && s.out.Type != ExternalName {
 		r.hinted(s.path+".endpoint", "remove the selector, or the endpoints",
 			"a service with a selector gets its endpoints from [[pod]], and cannot list any")
@@ -134,11 +136,13 @@ func (r *resolver) selector(s serviceAt) {
 // podEndpoints computes the endpoints of a service with a selector, as Kubernetes' EndpointSlice controller does
 // (k8s.io/endpointslice, podToEndpoint): one for each address of a pod whose family the service has.
 func (r *resolver) podEndpoints(s serviceAt) {
-	for _, p := range r.podsByLabel.matching(r.out.Pods, s.out.Namespace, s.out.Selector) {
+	matching := r.podsByLabel.matching(r.out.Pods, s.out.Namespace, s.out.Selector)
+	s.out.Endpoints = slices.Grow(s.out.Endpoints, len(matching))
+	for _, p := range matching {
 		if p.Ended() {
 			continue // it has ended, and its address may be another's by now
 		}
-		ports := resolvedPorts(s.out.Ports, p)
+		ports := r.share.sharedPorts(resolvedPorts(s.out.Ports, p))
 		for _, a := range p.Addresses {
 			if len(s.families) > 0 && !slices.Contains(s.families, a.Is4()) {
 				continue

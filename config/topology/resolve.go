@@ -21,7 +21,7 @@ func Resolve(in *Input) (*Topology, []Fault) {
 // that is theirs to have. previous may be nil: there is none. The State that it returns is the previous of the next time; with
 // any fault it is nil, and the one before stays valid.
 func ResolveFrom(in *Input, previous *State) (*Topology, *State, []Fault) {
-	r := &resolver{in: in, out: &Topology{}, nodes: map[string]*Node{}, owners: newOwners(),
+	r := &resolver{in: in, out: &Topology{}, nodes: map[string]*Node{}, owners: newOwners(), share: newSharer(),
 		state: &State{Version: StateVersion, Services: map[string]ServiceState{}}}
 	if previous != nil {
 		r.kept = previous.Services

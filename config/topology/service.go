@@ -269,6 +269,7 @@ func (r *resolver) portName(path, name string, ports int, seen map[string]bool) 
 }
 
 func (r *resolver) endpoints(s serviceAt) {
+	s.out.Endpoints = slices.Grow(s.out.Endpoints, len(s.in.Endpoints))
 	for i := range s.in.Endpoints {
 		in, path := &s.in.Endpoints[i], fmt.Sprintf("%s.endpoint[%d]", s.path, i)
 		a := r.endpointAddress(path+".address", in.Address)
@@ -286,7 +287,7 @@ func (r *resolver) endpoints(s serviceAt) {
 		}
 		e.ForZones = r.hints(path+".for_zones", "zone", in.ForZones, isLabelValue)
 		e.ForNodes = r.hints(path+".for_nodes", "node", in.ForNodes, isSubdomain)
-		e.Ports = r.endpointPorts(s, in, path)
+		e.Ports = r.share.sharedPorts(r.endpointPorts(s, in, path))
 		s.out.Endpoints = append(s.out.Endpoints, e)
 	}
 }

@@ -111,8 +111,8 @@ func (q *Question) name(msg []byte) int {
 		if length > MaxLabel {
 			return -1
 		}
-		q.lower[at] = msg[off]
 		if length == 0 {
+			lowerCase(q.lower[:at+1], msg[HeaderLen:off+1])
 			return off + 1
 		}
 		if at+1+length >= MaxName || off+1+length > len(msg) {
@@ -120,19 +120,29 @@ func (q *Question) name(msg []byte) int {
 		}
 		q.start[q.labels] = uint8(at)
 		q.labels++
-		for i := off + 1; i <= off+length; i++ {
-			q.lower[i-HeaderLen] = lower(msg[i])
-		}
 		off += 1 + length
 	}
 	return -1
 }
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
+// lowerCase writes a name in lower case into out, which has its length: eight bytes at a time, of which a sum carries into the upper bit
+// if they are not below 'A', and another one if they are above 'Z'. Length bytes are below both.
+func lowerCase(out, name []byte) {
+	const each, upper = 0x0101010101010101, 0x80 * 0x0101010101010101
+	b := binary.LittleEndian
+	for len(name) >= 8 && len(out) >= 8 {
+		v := b.Uint64(name)
+		low := v &^ upper
+		letters := (low + (0x80-'A')*each) &^ (low + (0x7f-'Z')*each) &^ v & upper
+		b.PutUint64(out, v|letters>>2) // 'a' is 'A' with the bit 0x20
+		name, out = name[8:], out[8:]
 	}
-	return c
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		out[i] = c
+	}
 }
 
 // records walks the records behind the question and takes in the OPT record.

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -213,4 +214,24 @@ func FuzzPeek(f *testing.F) {
 			t.Fatalf("%q, %d, %v: we read %d labels in %d bytes", name, end, err, q.Labels(), q.NameLen())
 		}
 	})
+}
+
+// TestLowerCase asks for names with every byte in every place, as labels of 63 bytes and less.
+func TestLowerCase(t *testing.T) {
+	for shift := range 9 {
+		for first := 0; first < 256; first += 32 {
+			label, want := make([]byte, shift, 63), make([]byte, shift, 63)
+			for c := first; c < first+32; c++ {
+				label, want = append(label, byte(c)), append(want, byte(c))
+				if 'A' <= c && c <= 'Z' {
+					want[len(want)-1] = byte(c - 'A' + 'a')
+				}
+			}
+			msg := slices.Concat([]byte{0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, byte(len(label))}, label, []byte{0, 0, 1, 0, 1})
+			var q wire.Question
+			if wire.Peek(msg, &q) != wire.Query || !bytes.Equal(q.Name()[1:1+len(want)], want) || q.Name()[len(want)+1] != 0 {
+				t.Errorf("% x is read as % x, want % x", label, q.Name(), want)
+			}
+		}
+	}
 }

@@ -32,7 +32,11 @@ func (c *compiler) follow(n *name) (ch chain) {
 		if c.zoneOf(target) != n.zone {
 			return ch
 		}
-		if n = c.names[target]; n == nil {
+		if n = c.names[target]; n == nil && c.exists(target) {
+			ch.end = &name{text: target} // an empty non-terminal: names with records were gathered
+			return ch
+		}
+		if n == nil {
 			ch.gone = !c.spelled(target)
 			return ch
 		}
@@ -46,37 +50,36 @@ func (c *compiler) spelled(text string) bool {
 	return parent != nil && (parent.pods || parent.below != nil)
 }
 
-// aliasAnswers returns the answers of a name that has a CNAME record: the record itself, and for other types the way to what
+// aliasAnswers writes the answers of a name that has a CNAME record: the record itself, and for other types the way to what
 // it leads to.
-func (c *compiler) aliasAnswers(n *name) (answers []*Answer) {
-	own := newPacker(n)
+func (c *compiler) aliasAnswers(n *name) {
+	own := c.packer(n)
 	own.aliases([]*name{n})
-	answers = append(answers, own.answer(wire.TypeCNAME))
+	c.end(own, wire.TypeCNAME)
 	ch := c.follow(n)
 	if ch.end != nil {
 		for i := range ch.end.sets {
-			p := newPacker(n)
+			p := c.packer(n)
 			p.aliases(ch.via)
 			p.set(p.lastTarget, &ch.end.sets[i])
 			c.additional(p, &ch.end.sets[i])
-			answers = append(answers, p.answer(ch.end.sets[i].typ))
+			c.end(p, ch.end.sets[i].typ)
 		}
 	}
-	return append(answers, c.aliasDefault(n, ch))
+	c.aliasDefault(n, ch)
 }
 
-// aliasDefault returns the answer for types that the end of the chain does not have. A loop counts as a name without data: to
+// aliasDefault writes the answer for types that the end of the chain does not have. A loop counts as a name without data: to
 // hand it out would send the client round it.
-func (c *compiler) aliasDefault(n *name, ch chain) *Answer {
-	p := newPacker(n)
+func (c *compiler) aliasDefault(n *name, ch chain) {
+	p := c.packer(n)
 	nothing := ch.gone || ch.end != nil
 	if !ch.loop && !(nothing && c.top.DNS.Compat) {
 		p.aliases(ch.via)
 	}
-	a := p.answer(0)
-	a.Negative = ch.loop || nothing
+	p.out.Negative = ch.loop || nothing
 	if ch.gone && !c.top.DNS.Compat {
-		a.RCode = wire.NXDomain
+		p.out.RCode = wire.NXDomain
 	}
-	return a
+	c.end(p, 0)
 }

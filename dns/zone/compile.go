@@ -1,10 +1,10 @@
 package zone
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"sluice/config/topology"
 	"sluice/dns/wire"
@@ -30,32 +30,19 @@ const (
 // Compile builds the zones of a topology. serial is the SOA serial, which must grow with each change (RFC 1982). It fails
 // when a name is too long for DNS, saying which object has it.
 func Compile(t *topology.Topology, serial uint32) (*Zones, error) {
-	c := &compiler{top: t, ttl: t.DNS.TTL, serial: serial, names: map[string]*name{}, apexes: map[string]*Zone{}}
-	domain, err := wire.Name(t.Cluster.Domain)
-	if err != nil {
-		return nil, fmt.Errorf("cluster.domain: %w", err)
-	}
-	c.domain = c.zone(domain, nameServer)
-	for _, p := range t.DNS.ReverseZones {
-		for _, apex := range reverseApexes(p) {
-			c.zone(apex, nameServer)
-		}
-	}
-	if err := c.externalZone(); err != nil {
+	c := &compiler{top: t, ttl: t.DNS.TTL, names: map[string]*name{}, apexes: map[string]int{}}
+	if err := c.start(serial); err != nil {
 		return nil, err
 	}
-	c.apexRecords()
-	c.set(c.ensure(schemaLabel+domain), wire.TypeTXT, schemaTTL, rr{data: string(byte(len(schemaVersion))) + schemaVersion})
-	for _, step := range []func() error{c.services, c.pods, c.externals} {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	if err := c.gather(); err != nil {
+		return nil, err
 	}
-	z := c.pack()
+	z := c.pack(serial)
+	var err error
 	if z.outside, err = newOutside(&t.DNS); err != nil {
 		return nil, fmt.Errorf("dns.stub: %w", err)
 	}
-	if z.search, err = searchPaths(t, domain); err != nil {
+	if z.search, err = searchPaths(t, c.domain); err != nil {
 		return nil, fmt.Errorf("dns.search: %w", err)
 	}
 	return z, nil
@@ -65,44 +52,67 @@ func Compile(t *topology.Topology, serial uint32) (*Zones, error) {
 type compiler struct {
 	top      *topology.Topology
 	ttl      uint32
-	serial   uint32
-	domain   *Zone
-	external *Zone // nil: there is none
+	zones    []Zone         // see Zones
+	apexes   map[string]int // see Zones
+	domain   string         // the apex of the cluster's domain
+	external string         // that of the external zone; "": there is none
 	names    map[string]*name
-	apexes   map[string]*Zone
+
+	// Of an update: what is gathered, the zones that there were, and what becomes of names.
+	only     *selection
+	alone    bool // what objects that are not selected add to the names is not asked for
+	previous *Zones
+	changes  map[string]*change
+
+	out         writer
+	head        int    // where the node begins that is being written
+	body, tails []byte // memory for the answer that is being packed
+}
+
+// start finds out which zones there are.
+func (c *compiler) start(serial uint32) (err error) {
+	if c.domain, err = wire.Name(c.top.Cluster.Domain); err != nil {
+		return fmt.Errorf("cluster.domain: %w", err)
+	}
+	if c.external, err = externalApex(c.top); err != nil {
+		return err
+	}
+	usual := newSOA(nameServer, c.ttl, serial)
+	c.zone(c.domain, nameServer, usual)
+	for _, p := range c.top.DNS.ReverseZones {
+		for _, apex := range reverseApexes(p) {
+			c.zone(apex, nameServer, usual)
+		}
+	}
+	if c.external != "" {
+		c.zone(c.external, externalServer, newSOA(externalServer, c.ttl, serial))
+	}
+	slices.SortFunc(c.zones, func(a, b Zone) int { return strings.Compare(a.apex, b.apex) })
+	for i := range c.zones {
+		c.zones[i].number = i
+		c.apexes[c.zones[i].apex] = i
+	}
+	return nil
 }
 
 // zone starts a zone with the name of its server, without the apex; to start one twice is to start it once.
-func (c *compiler) zone(apex, server string) *Zone {
-	if z := c.apexes[apex]; z != nil {
-		return z
+func (c *compiler) zone(apex, server string, s *soa) {
+	if _, twice := c.apexes[apex]; !twice {
+		c.apexes[apex] = 0 // start sets the number
+		c.zones = append(c.zones, Zone{apex: apex, server: server, ttl: c.ttl, soa: s})
 	}
-	z := &Zone{apex: apex, server: server, ttl: c.ttl}
-	z.soa, z.ptrs = soaTemplate(server, c.ttl, c.serial)
-	c.apexes[apex] = z
-	return z
 }
 
-// soaTemplate returns the SOA record of any zone, and where pointers to the apex belong in it.
-func soaTemplate(server string, ttl, serial uint32) (soa []byte, ptrs [3]int) {
-	b := binary.BigEndian
-	soa = append(soa, 0, 0)
-	soa = b.AppendUint16(soa, wire.TypeSOA)
-	soa = b.AppendUint16(soa, wire.ClassIN)
-	soa = b.AppendUint32(soa, min(ttl, soaMaxTTL))
-	length := len(soa)
-	soa = append(soa, 0, 0)
-	soa = append(soa, server...)
-	ptrs[1] = len(soa)
-	soa = append(soa, 0, 0)
-	soa = append(soa, "\x0ahostmaster"...)
-	ptrs[2] = len(soa)
-	soa = append(soa, 0, 0)
-	for _, v := range []uint32{serial, soaRefresh, soaRetry, soaExpire, ttl} {
-		soa = b.AppendUint32(soa, v)
+// gather collects the names.
+func (c *compiler) gather() error {
+	c.apexRecords()
+	c.set(c.ensure(schemaLabel+c.domain), wire.TypeTXT, schemaTTL, rr{data: string(byte(len(schemaVersion))) + schemaVersion})
+	for _, step := range []func() error{c.services, c.pods, c.externals} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	b.PutUint16(soa[length:], uint16(len(soa)-length-2))
-	return soa, ptrs
+	return nil
 }
 
 // nameServer is the name of the server in all zones but the external one, without the apex.
@@ -111,31 +121,41 @@ const nameServer = "\x02ns\x03dns"
 // apexRecords gives each zone its name server, with the addresses at which it is reached from where the zone is for; a server that
 // none is known of has a name and no address.
 func (c *compiler) apexRecords() {
-	for apex, z := range c.apexes {
-		c.set(c.ensure(apex), wire.TypeNS, c.ttl, rr{target: z.server + apex})
-		server := c.ensure(z.server + apex)
-		for _, a := range c.serverAddrs(z) {
+	inside, outside := serverAddrs(c.top)
+	for i := range c.zones {
+		z, addrs := &c.zones[i], inside
+		if !c.only.apex(z.apex) {
+			continue
+		}
+		if z.apex == c.external {
+			addrs = outside
+		}
+		c.set(c.ensure(z.apex), wire.TypeNS, c.ttl, rr{target: z.server + z.apex})
+		server := c.ensure(z.server + z.apex)
+		for _, a := range addrs {
 			c.address(server, a)
 		}
 	}
 }
 
-// serverAddrs returns the addresses of the name server of a zone: those that the gateway answers at, or the cluster's DNS service
-// has; for the external zone those that this service has outside.
-func (c *compiler) serverAddrs(z *Zone) []netip.Addr {
+// serverAddrs returns the addresses of the name servers: those that the gateway answers at, or the cluster's DNS service
+// has; and for the external zone those that this service has outside.
+func serverAddrs(t *topology.Topology) (inside, outside []netip.Addr) {
 	service := &topology.Service{}
-	if i := slices.IndexFunc(c.top.Services, func(s topology.Service) bool { return s.Key() == dnsService }); i >= 0 {
-		service = &c.top.Services[i]
+	for i := range t.Services {
+		if s := &t.Services[i]; s.Namespace == dnsNamespace && s.Name == dnsName {
+			service = s
+		}
 	}
-	outside := externalAddrs(service)
-	switch {
-	case z == c.external && len(outside) > 0:
-		return outside
-	case len(c.top.DNS.Addresses) > 0:
-		return c.top.DNS.Addresses
+	inside = t.DNS.Addresses
+	if len(inside) == 0 {
+		inside = service.ClusterIPs
 	}
-	return service.ClusterIPs
+	if outside = externalAddrs(service); len(outside) == 0 {
+		outside = inside
+	}
+	return inside, outside
 }
 
-// dnsService is the service by which the pods of a cluster reach its DNS, under the name that every distribution gives it.
-const dnsService = "kube-system/kube-dns"
+// The service by which the pods of a cluster reach its DNS, under the name that every distribution gives it.
+const dnsNamespace, dnsName = "kube-system", "kube-dns"

@@ -13,29 +13,28 @@ import (
 // stand for addresses of their own.
 const externalServer = "\x03ns1\x03dns"
 
-// externalZone starts the zone of the addresses that services have outside, if there is to be one.
-func (c *compiler) externalZone() error {
-	if c.top.DNS.ExternalZone == "" {
-		return nil
+// externalApex returns the apex of the zone of the addresses that services have outside, "" if there is to be none.
+func externalApex(t *topology.Topology) (string, error) {
+	if t.DNS.ExternalZone == "" {
+		return "", nil
 	}
-	apex, err := wire.Name(c.top.DNS.ExternalZone)
+	apex, err := wire.Name(t.DNS.ExternalZone)
 	if err != nil {
-		return fmt.Errorf("dns.external_zone: %w", err)
+		return "", fmt.Errorf("dns.external_zone: %w", err)
 	}
-	c.external = c.zone(apex, externalServer)
-	return nil
+	return apex, nil
 }
 
 // externals adds the names of all services that are shown and have something outside, and of their namespaces.
 func (c *compiler) externals() error {
-	if c.external == nil {
+	if c.external == "" {
 		return nil
 	}
 	for _, ns := range c.top.Namespaces {
-		if !c.top.DNS.Shows(ns.Name) {
+		if !c.top.DNS.Shows(ns.Name) || !c.only.namespace(ns.Name) {
 			continue
 		}
-		text, err := under(c.external.apex, ns.Name)
+		text, err := under(c.external, ns.Name)
 		if err != nil {
 			return fmt.Errorf("namespace %s in dns.external_zone: %w", ns.Name, err)
 		}
@@ -43,7 +42,7 @@ func (c *compiler) externals() error {
 	}
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
-		if !c.top.DNS.Shows(s.Namespace) {
+		if !c.top.DNS.Shows(s.Namespace) || !c.only.service(s) && !slices.ContainsFunc(externalAddrs(s), c.shared) {
 			continue
 		}
 		if err := c.outside(s); err != nil {
@@ -60,18 +59,23 @@ func (c *compiler) outside(s *topology.Service) error {
 	if len(addrs) == 0 && len(s.LoadBalancerHostnames) == 0 {
 		return nil
 	}
-	text, err := under(c.external.apex, s.Namespace, s.Name)
+	text, err := under(c.external, s.Namespace, s.Name)
 	if err != nil {
 		return err
 	}
 	if len(addrs) == 0 {
 		return c.balancer(s, text)
 	}
+	for _, a := range addrs {
+		if c.only.service(s) || c.shared(a) {
+			c.ptr(a, text)
+		}
+	}
+	if !c.only.service(s) {
+		return nil
+	}
 	hosts := addressHosts(text, s, addrs)
 	c.addresses(c.ensure(text), hosts)
-	for _, a := range addrs {
-		c.ptr(a, text)
-	}
 	return c.srv(text, s.Ports, hosts)
 }
 

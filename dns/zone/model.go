@@ -11,9 +11,12 @@ type name struct {
 	text  string // in wire form; "" for any label below another name
 	zone  *Zone
 	sets  []set
-	below *name // see Node
+	below *name // see flagBelow
 	pods  bool
 	level bool // it exists for CoreDNS too when it has no records
+
+	own      bool // it exists for itself, and not only because of the names below it
+	children int  // names directly below
 }
 
 // set is an RRset.
@@ -29,6 +32,15 @@ type rr struct{ data, target string }
 // ensure returns the name, and makes it with all that lies between it and the apex of its zone if it is new. It returns nil for
 // a name outside all zones.
 func (c *compiler) ensure(text string) *name {
+	n := c.at(text)
+	if n != nil {
+		n.own = true
+	}
+	return n
+}
+
+// at is ensure for a name that exists because of those below it.
+func (c *compiler) at(text string) *name {
 	if n := c.names[text]; n != nil {
 		return n
 	}
@@ -38,8 +50,8 @@ func (c *compiler) ensure(text string) *name {
 	}
 	n := &name{text: text, zone: zone}
 	c.names[text] = n
-	if text != "\x00" {
-		c.ensure(wire.Parent(text))
+	if parent := c.at(wire.Parent(text)); parent != nil {
+		parent.children++
 	}
 	return n
 }
@@ -47,8 +59,8 @@ func (c *compiler) ensure(text string) *name {
 // zoneOf returns the deepest zone that a name lies in, or nil.
 func (c *compiler) zoneOf(text string) *Zone {
 	for ; text != "\x00"; text = wire.Parent(text) {
-		if z := c.apexes[text]; z != nil {
-			return z
+		if at, ok := c.apexes[text]; ok {
+			return &c.zones[at]
 		}
 	}
 	return nil

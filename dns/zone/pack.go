@@ -3,7 +3,6 @@ package zone
 import (
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"sluice/dns/wire"
 )
@@ -11,72 +10,13 @@ import (
 // maxMessage is the length of the longest message (RFC 1035 section 4.2.2).
 const maxMessage = 65535
 
-// pack turns the gathered names into the compiled form.
-func (c *compiler) pack() *Zones {
-	z := &Zones{nodes: make(map[string]*Node, len(c.names)), apexes: c.apexes, any: anyAnswer(), chaos: chaosAnswers(c.top),
-		serial: c.serial, transfer: c.top.DNS.TransferTo}
-	for text, n := range c.names {
-		if c.top.DNS.Compat && isEmpty(n) {
-			continue
-		}
-		node := &Node{zone: n.zone, answers: c.answers(n), pods: n.pods}
-		if n.below != nil {
-			node.below = &Node{zone: n.zone, answers: c.answers(n.below)}
-		}
-		z.below = z.below || node.pods || node.below != nil
-		z.nodes[text] = node
-	}
-	for apex := range c.apexes {
-		if d := strings.Count(dotted(apex), "."); !slices.Contains(z.depths, d) {
-			z.depths = append(z.depths, d)
-		}
-	}
-	slices.Sort(z.depths)
-	slices.Reverse(z.depths)
-	return z
-}
-
-// dotted returns a name in wire form as text that ends in a dot.
-func dotted(text string) string {
-	var b strings.Builder
-	for ; text != "\x00"; text = wire.Parent(text) {
-		b.WriteString(text[1 : 1+int(text[0])])
-		b.WriteByte('.')
-	}
-	return b.String()
-}
-
-func (c *compiler) answers(n *name) (answers []*Answer) {
-	if n.get(wire.TypeCNAME) != nil {
-		return c.aliasAnswers(n)
-	}
-	for i := range n.sets {
-		if len(n.sets[i].rrs) == 0 {
-			continue
-		}
-		p := newPacker(n)
-		p.set(question, &n.sets[i])
-		c.additional(p, &n.sets[i])
-		answers = append(answers, p.answer(n.sets[i].typ))
-	}
-	if n.text == n.zone.apex {
-		soa := &Answer{Type: wire.TypeSOA, Records: 1, Body: make([]byte, n.zone.SOALen())}
-		n.zone.PutSOA(soa.Body, len(n.text))
-		answers = append(answers, soa)
-	}
-	if c.top.DNS.Compat && n.text == schemaLabel+c.domain.apex {
-		answers = append(answers, &Answer{RCode: wire.NXDomain, Negative: true})
-	}
-	return answers
-}
-
 // anyAnswer returns the answer to a query for all types at a name that has some: a made-up HINFO record (RFC 8482 section 4.2) with
 // the text and lifetime of CoreDNS.
-func anyAnswer() *Answer {
+func anyAnswer() Answer {
 	const ttl, text = 8482, "\x0dANY obsoleted\x0cSee RFC 8482"
-	p := &packer{}
+	p := &packer{out: Answer{Type: wire.TypeANY}}
 	p.set(question, &set{wire.TypeHINFO, ttl, []rr{{data: text}}})
-	return p.answer(wire.TypeANY)
+	return p.out
 }
 
 // owner says how to write the owner of a record: as a pointer to an offset of the message, or in full if that is 0.
@@ -98,15 +38,18 @@ type packer struct {
 	anyName    bool           // the length of the question is not known: there are no pointers but to it
 }
 
-func newPacker(n *name) *packer {
-	return &packer{qname: n.text, apex: n.zone.apex, anyName: n.text == ""}
+// packer begins an answer of a name. One is packed at a time.
+func (c *compiler) packer(n *name) *packer {
+	p := &packer{qname: n.text, apex: n.zone.apex, anyName: n.text == ""}
+	p.out.Body, p.out.tails = c.body[:0], c.tails[:0]
+	return p
 }
 
-// answer ends the packing.
-func (p *packer) answer(typ uint16) *Answer {
+// end adds the answer to the node that is being written.
+func (c *compiler) end(p *packer, typ uint16) {
 	p.out.Type = typ
-	p.out.Body, p.out.Tails = slices.Clip(p.out.Body), slices.Clip(p.out.Tails)
-	return &p.out
+	c.answer(&p.out)
+	c.body, c.tails = p.out.Body, p.out.tails
 }
 
 // base returns the offset at which the body starts, at most.
@@ -179,7 +122,7 @@ func (p *packer) extra(o owner, s *set) bool {
 // record writes a record and reports whether a message can hold it.
 func (p *packer) record(o owner, typ uint16, ttl uint32, r rr) bool {
 	b := binary.BigEndian
-	before, tails := len(p.out.Body), len(p.out.Tails)
+	before, tails := len(p.out.Body), len(p.out.tails)
 	p.owner(o)
 	body := b.AppendUint16(p.out.Body, typ)
 	body = b.AppendUint16(body, wire.ClassIN)
@@ -192,7 +135,7 @@ func (p *packer) record(o owner, typ uint16, ttl uint32, r rr) bool {
 	}
 	b.PutUint16(p.out.Body[data-2:], uint16(len(p.out.Body)-data))
 	if p.base()+len(p.out.Body) > maxMessage {
-		p.out.Body, p.out.Tails = p.out.Body[:before], p.out.Tails[:tails]
+		p.out.Body, p.out.tails = p.out.Body[:before], p.out.tails[:tails]
 		return false
 	}
 	return true
@@ -230,7 +173,7 @@ func (p *packer) target(typ uint16, target string) {
 // full writes a name without compression, and notes where the apex of the zone is in it.
 func (p *packer) full(text string) {
 	if head, in := p.cutApex(text); in {
-		p.out.Tails = append(p.out.Tails, uint16(len(p.out.Body)+len(head)))
+		p.out.tails = binary.BigEndian.AppendUint16(p.out.tails, uint16(len(p.out.Body)+len(head)))
 	}
 	p.out.Body = append(p.out.Body, text...)
 }

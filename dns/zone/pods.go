@@ -10,15 +10,18 @@ import (
 
 // pods adds the names of pods: those of the pods that there are, or one for each address that can be spelled.
 func (c *compiler) pods() error {
-	top := "\x03pod" + c.domain.apex
+	top := "\x03pod" + c.domain
 	switch c.top.DNS.Pods {
 	case topology.PodsInsecure:
 		for _, ns := range c.top.Namespaces {
-			if n := c.names[label(ns.Name)+top]; n != nil { // not one that is hidden
-				n.pods = true
+			if c.top.DNS.Shows(ns.Name) && c.only.namespace(ns.Name) {
+				c.level(label(ns.Name) + top).pods = true
 			}
 		}
 	case topology.PodsVerified:
+		if c.only != nil && len(c.only.podAddrs.all) == 0 {
+			return nil
+		}
 		for i := range c.top.Pods {
 			if err := c.pod(&c.top.Pods[i], top); err != nil {
 				return err
@@ -30,10 +33,13 @@ func (c *compiler) pods() error {
 
 // pod adds the names of a pod. One that has ended has given its addresses back.
 func (c *compiler) pod(p *topology.Pod, top string) error {
-	if !c.top.DNS.Shows(p.Namespace) || p.Ended() {
+	if p.Ended() || !c.top.DNS.Shows(p.Namespace) {
 		return nil
 	}
 	for _, a := range p.Addresses {
+		if !c.only.podAddr(a) {
+			continue
+		}
 		text, err := under(top, p.Namespace, dashed(a))
 		if err != nil {
 			return fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
@@ -45,7 +51,7 @@ func (c *compiler) pod(p *topology.Pod, top string) error {
 
 // PodAddress returns the address that a name spells which is no node and directly below one where all addresses have names.
 func (z *Zones) PodAddress(q *wire.Question) (netip.Addr, bool) {
-	if parent := z.parent(q); parent == nil || !parent.pods {
+	if parent := z.parent(q); parent == nil || !parent.has(flagPods) {
 		return netip.Addr{}, false
 	}
 	name := q.Name()

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,6 +60,24 @@ func reverseName(a netip.Addr, labels int) string {
 	return b.String()
 }
 
+// reversed reads what reverseName has written for all labels of an address.
+func reversed(text string) (netip.Addr, bool) {
+	var b strings.Builder
+	if labels := labelsBelow(text, "\x07in-addr\x04arpa\x00"); len(labels) == 4 {
+		slices.Reverse(labels)
+		b.WriteString(strings.Join(labels, "."))
+	} else if labels := labelsBelow(text, "\x03ip6\x04arpa\x00"); len(labels) == 32 {
+		for i, l := range slices.Backward(labels) {
+			b.WriteString(l)
+			if i > 0 && i%4 == 0 {
+				b.WriteByte(':')
+			}
+		}
+	}
+	a, err := netip.ParseAddr(b.String())
+	return a, err == nil
+}
+
 // ptr adds a PTR record if the address lies in a reverse zone.
 func (c *compiler) ptr(a netip.Addr, target string) {
 	if n := c.reverse(a); n != nil {
@@ -75,6 +94,20 @@ func (c *compiler) reverse(a netip.Addr) *name {
 	return nil
 }
 
+// sharedPTRs adds the PTR records of selected addresses that a service has a part in which is not selected itself. None of its names
+// is too long: it was compiled before.
+func (c *compiler) sharedPTRs(s *topology.Service, svc string) {
+	if c.top.DNS.NoEndpoints || c.alone || s.Type == topology.ExternalName {
+		return
+	}
+	shown := published(s)
+	for i := range s.Endpoints {
+		if e := &s.Endpoints[i]; c.only.addrs.has(e.Address) && shown(*e) {
+			c.ptr(e.Address, label(c.hostLabel(e))+label(s.Name)+label(s.Namespace)+svc)
+		}
+	}
+}
+
 // labelBits returns how many bits of an address a label of its reverse name holds.
 func labelBits(a netip.Addr) int {
 	if a.Is4() {
@@ -86,13 +119,16 @@ func labelBits(a netip.Addr) int {
 // clusterPTRs adds the PTR records of ClusterIPs. An address that is both a ClusterIP and an endpoint's has the name of the
 // service alone.
 func (c *compiler) clusterPTRs() {
-	svc := "\x03svc" + c.domain.apex
+	svc := "\x03svc" + c.domain
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
 		if s.Type == topology.ExternalName || !c.top.DNS.Shows(s.Namespace) {
 			continue
 		}
 		for _, a := range s.ClusterIPs {
+			if !c.only.service(s) && !c.shared(a) {
+				continue
+			}
 			n := c.reverse(a)
 			if n == nil {
 				continue

@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -13,11 +14,11 @@ import (
 
 // services adds the records of all namespaces and services that are shown.
 func (c *compiler) services() error {
-	svc, pod := "\x03svc"+c.domain.apex, "\x03pod"+c.domain.apex
+	svc, pod := "\x03svc"+c.domain, "\x03pod"+c.domain
 	c.level(svc)
 	c.level(pod)
 	for _, ns := range c.top.Namespaces {
-		if !c.top.DNS.Shows(ns.Name) {
+		if !c.top.DNS.Shows(ns.Name) || !c.only.namespace(ns.Name) {
 			continue
 		}
 		for _, parent := range []string{svc, pod} {
@@ -31,6 +32,10 @@ func (c *compiler) services() error {
 	for i := range c.top.Services {
 		s := &c.top.Services[i]
 		if !c.top.DNS.Shows(s.Namespace) {
+			continue
+		}
+		if !c.only.service(s) {
+			c.sharedPTRs(s, svc)
 			continue
 		}
 		text, err := under(svc, s.Namespace, s.Name)
@@ -185,11 +190,17 @@ func (c *compiler) hostSRV(s *topology.Service, hosts []host) {
 // dashed returns the label for an address: 172-24-1-21, fd42--9. A label may not end in '-', so that one of an IPv6 address
 // which ends in "::" gets a 0.
 func dashed(a netip.Addr) string {
-	s := strings.NewReplacer(".", "-", ":", "-").Replace(a.String())
-	if strings.HasSuffix(s, "-") {
-		s += "0"
+	var buf [64]byte
+	b := a.AppendTo(buf[:0])
+	for i, c := range b {
+		if c == '.' || c == ':' {
+			b[i] = '-'
+		}
 	}
-	return s
+	if bytes.HasSuffix(b, []byte("-")) {
+		b = append(b, '0')
+	}
+	return string(b)
 }
 
 // srv adds the SRV records of a service: for each named port under _port._protocol, and for all ports, unnamed ones included,

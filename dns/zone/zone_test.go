@@ -11,6 +11,16 @@ import (
 	"sluice/dns/wire"
 )
 
+// dotted returns a name in wire form as text that ends in a dot.
+func dotted(text string) string {
+	var b strings.Builder
+	for ; text != "\x00"; text = wire.Parent(text) {
+		b.WriteString(text[1 : 1+int(text[0])])
+		b.WriteByte('.')
+	}
+	return b.String()
+}
+
 func TestReverseApexes(t *testing.T) {
 	for _, tt := range []struct {
 		prefix string
@@ -50,6 +60,23 @@ func TestReverseApexes(t *testing.T) {
 	}
 }
 
+func TestReversed(t *testing.T) {
+	for _, addr := range []string{"10.96.4.10", "0.0.0.0", "255.255.255.255", "2001:db8::a:1", "::", "fd42:172:24:5:6:7:8:9"} {
+		a := netip.MustParseAddr(addr)
+		if got, ok := reversed(reverseName(a, a.BitLen()/labelBits(a))); !ok || got != a {
+			t.Errorf("%s: %v %v", addr, got, ok)
+		}
+		if got, ok := reversed(reverseName(a, a.BitLen()/labelBits(a)-1)); ok {
+			t.Errorf("a part of %s is %v", addr, got)
+		}
+	}
+	for _, name := range []string{"\x01x\x010\x010\x0210\x07in-addr\x04arpa\x00", "\x00", "\x04arpa\x00"} {
+		if got, ok := reversed(name); ok {
+			t.Errorf("%q is %v", name, got)
+		}
+	}
+}
+
 func TestDashed(t *testing.T) {
 	for addr, want := range map[string]string{
 		"172.24.1.21": "172-24-1-21", "fd42::9": "fd42--9", "fd42:172:24:5:6:7::": "fd42-172-24-5-6-7--0", "::1": "--1",
@@ -74,8 +101,20 @@ func compiled(t *testing.T, s topology.Service, reverse ...string) *Zones {
 	return z
 }
 
-// find looks a dotted name up, and says what it found: the zone, and whether the name exists.
-func find(t *testing.T, z *Zones, dottedName string) string {
+// answer returns the answer of an existing name in wire form.
+func answer(t *testing.T, z *Zones, name string, typ uint16) Answer {
+	t.Helper()
+	r := z.store.get([]byte(name))
+	if r == nil {
+		t.Fatalf("%q does not exist", name)
+	}
+	var a Answer
+	z.Answer(r.node(), typ, &a)
+	return a
+}
+
+// asked returns the question for a dotted name.
+func asked(t *testing.T, dottedName string) *wire.Question {
 	t.Helper()
 	name, err := wire.Name(dottedName)
 	if err != nil {
@@ -86,13 +125,19 @@ func find(t *testing.T, z *Zones, dottedName string) string {
 	if wire.Peek(msg, &q) != wire.Query {
 		t.Fatal("not a query")
 	}
-	node, in := z.Find(&q)
+	return &q
+}
+
+// find looks a dotted name up, and says what it found: the zone, and whether the name exists.
+func find(t *testing.T, z *Zones, dottedName string) string {
+	t.Helper()
+	node, in := z.Find(asked(t, dottedName))
 	switch {
 	case in == nil:
 		return "outside"
 	case node == nil:
 		return "missing in " + dotted(in.Apex())
-	case len(node.answers) == 0:
+	case node.answers() == 0:
 		return "empty in " + dotted(in.Apex())
 	}
 	return "name in " + dotted(in.Apex())
@@ -126,6 +171,30 @@ func TestFind(t *testing.T) {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestFindAllocates holds looking for names that are missing to no allocation, in zones with long names and with many of one depth.
+func TestFindAllocates(t *testing.T) {
+	top := &topology.Topology{Cluster: topology.Cluster{Domain: strings.Repeat("long-label.", 9) + "example"}, DNS: topology.DNS{TTL: 5,
+		Pods: topology.PodsInsecure, ReverseZones: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:96::/110")}}}
+	z, err := Compile(top, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"no.such." + top.Cluster.Domain: "missing in " + top.Cluster.Domain + ".",
+		"1.2.3.100.10.in-addr.arpa":     "missing in 100.10.in-addr.arpa.",
+		"1.2.3.90.10.in-addr.arpa":      "outside",
+		"www.example.org":               "outside",
+	} {
+		if got := find(t, z, name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		q := asked(t, name)
+		if n := testing.AllocsPerRun(100, func() { z.Find(q) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
 
@@ -175,12 +244,12 @@ func TestLongChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := z.Answer(z.nodes["\x02a0\x01s\x03svc\x04grid\x07example\x00"], wire.TypeA)
+	a := answer(t, z, "\x02a0\x01s\x03svc\x04grid\x07example\x00", wire.TypeA)
 	if a.Records != maxChain || a.Negative || a.RCode != wire.NoError {
 		t.Errorf("%+v", a)
 	}
 	// From nearer to the end the missing last name comes into sight.
-	a = z.Answer(z.nodes["\x03a14\x01s\x03svc\x04grid\x07example\x00"], wire.TypeA)
+	a = answer(t, z, "\x03a14\x01s\x03svc\x04grid\x07example\x00", wire.TypeA)
 	if a.Records != 1 || !a.Negative || a.RCode != wire.NXDomain {
 		t.Errorf("%+v", a)
 	}
@@ -195,7 +264,7 @@ func TestWeights(t *testing.T) {
 				Ports: map[string]uint16{"p": 7001}})
 		}
 		z := compiled(t, s)
-		a := z.Answer(z.nodes["\x02_p\x04_tcp\x04ring\x04shop\x03svc\x04grid\x07example\x00"], wire.TypeSRV)
+		a := answer(t, z, "\x02_p\x04_tcp\x04ring\x04shop\x03svc\x04grid\x07example\x00", wire.TypeSRV)
 		r, _ := wire.ReadRecord(a.Body, 0)
 		if got := int(a.Body[r.Data+2])<<8 | int(a.Body[r.Data+3]); got != want || int(a.Records) != pairs {
 			t.Errorf("%d pairs: weight %d, want %d; %d records", pairs, got, want, a.Records)

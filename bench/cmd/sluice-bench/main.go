@@ -64,8 +64,8 @@ func run() error {
 
 // runMicro runs the benchmarks of the hot functions; the contenders, which are benchmarks too, run in turn later.
 func runMicro(path string) error {
-	packages := []string{"./xdp/packet", "./conntrack", "./nat/...", "./dns/...", "./engine"}
-	cmd := exec.Command("go", append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "200ms"}, packages...)...)
+	packages := []string{"./xdp/packet", "./conntrack", "./nat/...", "./dns/...", "./engine", "./bench"}
+	cmd := exec.Command("go", append([]string{"test", "-run", "^$", "-bench", ".", "-skip", "^BenchmarkForward$", "-benchmem", "-benchtime", "200ms"}, packages...)...)
 	f, err := os.Create(path)
 	if err != nil {
 		return err
