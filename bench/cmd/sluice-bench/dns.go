@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"sluice/bench"
@@ -21,6 +23,7 @@ func runDNS(args []string) (err error) {
 	burst := flags.Int("burst", 16, "queries at once")
 	services := flags.Int("services", 1000, "services of the topology")
 	highest := flags.Bool("highest", true, "look for the highest rate of each server as well")
+	only := flags.String("only", "", "measure only these servers beside the sink, such as sluice-run,nsd; all by default")
 	out := flags.String("out", "bench/results", "folder for the results")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -30,7 +33,7 @@ func runDNS(args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	servers, err := nameServers(dir)
+	servers, err := nameServers(dir, *only)
 	if err != nil {
 		return err
 	}
@@ -56,15 +59,39 @@ func runDNS(args []string) (err error) {
 	return writeAll(*out, map[string]func(io.Writer) error{"dns.txt": report.Table, "dns.json": report.JSON})
 }
 
-// nameServers returns what is compared, binaries built.
-func nameServers(dir string) ([]bench.NameServer, error) {
-	sluice, err := bench.Binary(dir)
-	if err != nil {
-		return nil, err
+// nameServers returns what is compared: the sink, and all servers or those that only names. It builds what these need.
+func nameServers(dir, only string) (servers []bench.NameServer, err error) {
+	limits := bench.Limits()
+	all := map[string]func() (bench.NameServer, error){
+		limits[1].Name: func() (bench.NameServer, error) { return limits[1], nil },
+		"nsd":          func() (bench.NameServer, error) { return bench.NSD(), nil },
+		"coredns": func() (bench.NameServer, error) {
+			binary, err := bench.CoreDNSBinary(true)
+			return bench.CoreDNS(binary), err
+		},
 	}
-	coreDNS, err := bench.CoreDNSBinary(true)
-	if err != nil {
-		return nil, err
+	sluice := sync.OnceValues(func() (string, error) { return bench.Binary(dir) })
+	for name, server := range map[string]func(string) bench.NameServer{"sluice-run": bench.SluiceRun, "sluice-dns": bench.SluiceDNS} {
+		all[name] = func() (bench.NameServer, error) {
+			binary, err := sluice()
+			return server(binary), err
+		}
 	}
-	return append(bench.Limits(), bench.SluiceRun(sluice), bench.SluiceDNS(sluice), bench.NSD(), bench.CoreDNS(coreDNS)), nil
+	names := []string{limits[1].Name, "sluice-run", "sluice-dns", "nsd", "coredns"}
+	if only != "" {
+		names = strings.Split(only, ",")
+	}
+	servers = limits[:1]
+	for _, name := range names {
+		server, ok := all[name]
+		if !ok {
+			return nil, fmt.Errorf("-only: no server %q", name)
+		}
+		s, err := server()
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, s)
+	}
+	return servers, nil
 }
