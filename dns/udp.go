@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/dns/zone"
 )
 
 // maxQuery is the longest query that is read. Questions have 271 bytes at most; the rest is for options and signatures.
@@ -55,33 +57,42 @@ func (r *udpReader) options(fd int, network string) error {
 
 func (r *udpReader) port() uint16 { return r.conn.LocalAddr().(*net.UDPAddr).AddrPort().Port() }
 
-// run answers until the socket is closed.
+// run answers until the socket is closed: all that has come, up to a batch, with one system call to take the queries and one to give the
+// replies.
 func (r *udpReader) run() {
-	query, out, control := make([]byte, maxQuery), make([]byte, UDPLimit), make([]byte, 128)
-	if !r.wildcard {
-		control = nil
+	raw, err := r.conn.SyscallConn()
+	if err != nil {
+		return // closed before it began
 	}
+	b := newBatch(r.wildcard)
 	for {
-		n, oob, flags, client, err := r.conn.ReadMsgUDPAddrPort(query, control)
-		switch {
-		case err == nil && flags&unix.MSG_TRUNC == 0:
-			r.answer(query[:n], out, control[:oob], client)
-		case err == nil:
-			r.counters.ignored.Add(1)
-		case !transient(err):
-			return
+		n, err := b.receive(raw)
+		if err != nil {
+			if !transient(err) {
+				return
+			}
+			continue
 		}
+		zones := r.server.zones.Load()
+		for i := range n {
+			r.answer(zones, b, i)
+		}
+		r.counters.unsent.Add(uint64(b.send(raw)))
 	}
 }
 
-func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	n, rcode := respond(r.server.zones.Load(), query, out, UDPLimit)
-	r.counters.count(out[:n], rcode)
-	if n == 0 {
+// answer replies to a query of a batch.
+func (r *udpReader) answer(zones *zone.Zones, b *batch, i int) {
+	query, whole := b.query(i)
+	if !whole {
+		r.counters.ignored.Add(1)
 		return
 	}
-	if _, _, err := r.conn.WriteMsgUDPAddrPort(out[:n], replySource(control), client); err != nil {
-		r.counters.unsent.Add(1)
+	out := b.reply()
+	n, rcode := respond(zones, query, out, UDPLimit)
+	r.counters.count(out[:n], rcode)
+	if n > 0 {
+		b.add(i, n)
 	}
 }
 
