@@ -1,7 +1,6 @@
 #!/bin/sh
 # tools.sh SLUICE [SECONDS [RATE]]: dnsperf, kxdpgun and resperf against "sluice run" and "sluice dns", through namespaces that it makes and
-# takes away. Root; the Debian packages are dnsperf, which has
-# resperf, and knot-dnsutils2; a tool that is missing is named.
+# takes away. Root. The Debian packages are dnsperf, which has resperf, and knot-dnsutils; a tool that is missing is named.
 set -eu
 
 sluice=${1:?usage: tools.sh SLUICE [SECONDS [RATE]]}
@@ -84,7 +83,8 @@ try() {
 		return
 	fi
 	in_gen "$@" >"$dir/out" 2>&1 || echo "$1 ended with status $?"
-	grep -v -e '^\[Timeout\]' -e '^$' "$dir/out" | tail -n 20
+	# Without what timed out one by one, and without the listing of a BPF program that the kernel refuses.
+	grep -v -e '^\[Timeout\]' -e '^$' -e '^[0-9]*: (' -e '^;' "$dir/out"
 }
 
 measure() {
