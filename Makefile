@@ -40,6 +40,7 @@ generate: ## rebuild the committed BPF objects
 bench: build ## micro benchmarks, then the contenders side by side in namespaces (root)
 	@scripts/need.sh bench
 	$(GO) run ./bench/cmd/sluice-bench
+	$(GO) run ./bench/cmd/sluice-bench dns
 
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@scripts/fuzz.sh $(or $(FUZZTIME),10s)

@@ -58,49 +58,63 @@ func (r *udpReader) options(fd int, network string) error {
 
 func (r *udpReader) port() uint16 { return r.conn.LocalAddr().(*net.UDPAddr).AddrPort().Port() }
 
-// run answers until the socket is closed.
+// run answers until the socket is closed: all that has come, up to a batch, with one system call to take the queries and one to give the
+// replies.
 func (r *udpReader) run() {
-	query, out, control := make([]byte, maxQuery), make([]byte, UDPLimit), make([]byte, 128)
-	if !r.wildcard {
-		control = nil
+	raw, err := r.conn.SyscallConn()
+	if err != nil {
+		return // closed before it began
 	}
+	b := newBatch(r.wildcard)
 	for {
-		n, oob, flags, client, err := r.conn.ReadMsgUDPAddrPort(query, control)
-		switch {
-		case err == nil && flags&unix.MSG_TRUNC == 0:
-			r.answer(query[:n], out, control[:oob], client)
-		case err == nil:
-			r.counters.ignored.Add(1)
-		case !transient(err):
-			return
+		n, err := b.receive(raw)
+		if err != nil {
+			if !transient(err) {
+				return
+			}
+			continue
 		}
+		from, now := r.server.sources.Load(), uint32(time.Now().Unix())
+		for i := range n {
+			r.answer(from, now, b, i)
+		}
+		r.counters.unsent.Add(uint64(b.send(raw)))
 	}
 }
 
-func (r *udpReader) answer(query, out, control []byte, client netip.AddrPort) {
-	from := r.server.sources.Load()
-	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: uint32(time.Now().Unix()), Turn: r.turn}
+// answer replies to a query of a batch.
+func (r *udpReader) answer(from *sources, now uint32, b *batch, i int) {
+	query, whole := b.query(i)
+	if !whole {
+		r.counters.ignored.Add(1)
+		return
+	}
+	client, out := b.client(i), b.reply()
+	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: now, Turn: r.turn}
 	r.turn += nextTurn
 	n, o := r.server.responder.respond(from.zones, query, out, &c)
-	control = replySource(control)
 	if o.lacks != nothing {
-		control = slices.Clone(control)
-		r.server.rest.take(&job{from: from, query: slices.Clone(query), client: c,
-			send: func(reply []byte, o outcome) { r.send(reply, o, control, client) }})
+		r.complete(from, query, b.source(i), client, c)
 		return
 	}
-	r.send(out[:n], o, control, client)
+	r.counters.count(out[:n], o)
+	if n > 0 {
+		b.add(i, n)
+	}
 }
 
-// send counts a reply, and sends it if there is one. Any goroutine may call it.
-func (r *udpReader) send(reply []byte, o outcome, control []byte, client netip.AddrPort) {
-	r.counters.count(reply, o)
-	if len(reply) == 0 {
-		return
-	}
-	if _, _, err := r.conn.WriteMsgUDPAddrPort(reply, control, client); err != nil {
-		r.counters.unsent.Add(1)
-	}
+// complete has the rest of an answer looked up, and sent when it is there.
+func (r *udpReader) complete(from *sources, query, control []byte, client netip.AddrPort, c Client) {
+	control = slices.Clone(control)
+	r.server.rest.take(&job{from: from, query: slices.Clone(query), client: c, send: func(reply []byte, o outcome) {
+		r.counters.count(reply, o)
+		if len(reply) == 0 {
+			return
+		}
+		if _, _, err := r.conn.WriteMsgUDPAddrPort(reply, control, client); err != nil {
+			r.counters.unsent.Add(1)
+		}
+	}})
 }
 
 // replySource turns the control message that came with a query into the one for its reply: the address that was asked becomes the

@@ -9,7 +9,7 @@ build)    wanted="" ;;
 # command:package pairs; gcc and libc6-dev are for the race detector.
 test)     wanted="ip:iproute2 ping:iputils-ping curl:curl iperf3:iperf3 dig:bind9-dnsutils ethtool:ethtool gcc:gcc nsd:nsd" ;;
 generate) wanted="clang:clang llvm-strip:llvm" ;;
-bench)    wanted="ip:iproute2 nft:nftables ethtool:ethtool" ;;
+bench)    wanted="ip:iproute2 nft:nftables ethtool:ethtool nsd:nsd" ;;
 *)        echo "need.sh: unknown purpose $purpose: use build, test, generate or bench" >&2; exit 2 ;;
 esac
 

@@ -11,12 +11,42 @@ import (
 // packetRing sends through the transmit ring of a packet socket (packet(7), TPACKET_V2), past the queueing discipline: what is left
 // where the kernel refuses live frames. Each frame is an skb, which costs what live frames spare.
 type packetRing struct {
-	fd   int
-	ring []byte
-	slot int // bytes of a slot
-	sums sums
-	mask uint32 // number of flows minus one
-	sent uint32 // frames so far: each is of the flow, and in the slot, behind the one before
+	fd     int
+	ring   []byte
+	slot   int // bytes of a slot
+	frames frames
+	sent   uint32 // frames so far: each is in the slot behind the one before
+}
+
+// frames is what a ring sends.
+type frames interface {
+	// longest is the length of the longest frame.
+	longest() int
+	// put makes b frame number n and returns its length. b is zero for the first ringSlots frames; later it holds what was put there for
+	// n-ringSlots.
+	put(b []byte, n uint32) int
+}
+
+// flows are the frames of a stream, one of each flow in turn.
+type flows struct {
+	template []byte
+	sums     sums
+	mask     uint32 // number of flows minus one
+}
+
+func (s Stream) flows() *flows {
+	t := s.template()
+	return &flows{template: t, sums: s.sums(t), mask: uint32(s.Flows - 1)}
+}
+
+func (f *flows) longest() int { return len(f.template) }
+
+func (f *flows) put(b []byte, n uint32) int {
+	if n < ringSlots {
+		copy(b, f.template)
+	}
+	f.sums.put(b, n&f.mask)
+	return len(f.template)
 }
 
 // Sizes of the ring.
@@ -27,10 +57,9 @@ const (
 )
 
 // newPacketRing opens a ring on the interface with index ifindex. The caller is in its namespace.
-func newPacketRing(ifindex int, s Stream) (_ *packetRing, err error) {
-	frame := s.template()
-	r := &packetRing{sums: s.sums(frame), slot: 128, mask: uint32(s.Flows - 1)}
-	for r.slot < slotHead+s.Size {
+func newPacketRing(ifindex int, f frames) (_ *packetRing, err error) {
+	r := &packetRing{frames: f, slot: 128}
+	for r.slot < slotHead+f.longest() {
 		r.slot *= 2
 	}
 	if r.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
@@ -56,10 +85,6 @@ func newPacketRing(ifindex int, s Stream) (_ *packetRing, err error) {
 	if r.ring, err = unix.Mmap(r.fd, 0, ringSlots*r.slot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("mapping the transmit ring: %w", err)
 	}
-	for at := 0; at < len(r.ring); at += r.slot {
-		binary.NativeEndian.PutUint32(r.ring[at+4:], uint32(len(frame)))
-		copy(r.ring[at+slotHead:], frame)
-	}
 	return r, nil
 }
 
@@ -79,9 +104,10 @@ func (r *packetRing) burst(n uint32) error {
 	return nil
 }
 
-// fill makes the frame in a slot one of the next flow and hands it to the kernel, which does not look before send.
+// fill puts the next frame into a slot and hands it to the kernel, which does not look before send.
 func (r *packetRing) fill(slot []byte) {
-	r.sums.put(slot[slotHead:], r.sent&r.mask)
+	n := r.frames.put(slot[slotHead:r.slot], r.sent)
+	binary.NativeEndian.PutUint32(slot[4:], uint32(n))
 	binary.NativeEndian.PutUint32(slot, unix.TP_STATUS_SEND_REQUEST)
 }
 

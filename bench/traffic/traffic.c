@@ -20,7 +20,7 @@ volatile const __u32 udp_sum;     // ones' complement sum of all that the UDP ch
 volatile const __u32 ip_sum;      // the same for the IPv4 header
 volatile const __u8 next_hop[6];  // destination MAC that forward writes
 volatile const __u8 own_mac[6];   // source MAC that forward writes
-volatile const __u16 sink_port;   // UDP destination port, network byte order, that the sink counts
+volatile const __u16 sink_port;   // UDP port, network byte order: destination of what the sink counts and echo returns, source of replies
 
 // template holds the headers that every generated frame starts with. Written by Go once, read by generate.
 struct headers {
@@ -33,10 +33,12 @@ struct {
 	__type(value, struct headers);
 } template SEC(".maps");
 
-// counts holds, per CPU: frames generated or forwarded (0), frames that reached the sink (1), other frames there (2).
+// counts holds, per CPU: frames generated or forwarded (0), frames that reached the sink (1), other frames there (2), and
+// DNS replies by response code (3 to 18).
+#define REPLIES 3
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);
+	__uint(max_entries, REPLIES + 16);
 	__type(key, __u32);
 	__type(value, __u64);
 } counts SEC(".maps");
@@ -117,6 +119,59 @@ int sink(struct xdp_md *ctx)
 	}
 	count(2);
 	return XDP_PASS;
+}
+
+// dns_header is the first words of a DNS message (RFC 1035 section 4.1.1).
+struct dns_header {
+	__u16 id;
+	__u8 flags; // the highest bit: a reply
+	__u8 rcode; // the lowest four bits
+};
+
+// replies counts DNS replies from sink_port by response code and drops them; all else goes to the kernel.
+SEC("xdp")
+int replies(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct iphdr *ip = data + sizeof(*eth);
+	struct udphdr *udp = (void *)ip + sizeof(*ip);
+	struct dns_header *dns = (void *)udp + sizeof(*udp);
+
+	if (data + HEADERS + sizeof(*dns) > end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP ||
+	    udp->source != sink_port || !(dns->flags & 0x80))
+		return XDP_PASS;
+	count(REPLIES + (dns->rcode & 15));
+	return XDP_DROP;
+}
+
+// echo sends each UDP datagram to sink_port back as its own DNS reply: what a server costs that does nothing.
+SEC("xdp")
+int echo(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct iphdr *ip = data + sizeof(*eth);
+	struct udphdr *udp = (void *)ip + sizeof(*ip);
+	struct dns_header *dns = (void *)udp + sizeof(*udp);
+	__u8 mac[6];
+
+	if (data + HEADERS + sizeof(*dns) > end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP ||
+	    udp->dest != sink_port)
+		return XDP_PASS;
+	__builtin_memcpy(mac, eth->h_dest, sizeof(mac));
+	__builtin_memcpy(eth->h_dest, eth->h_source, sizeof(mac));
+	__builtin_memcpy(eth->h_source, mac, sizeof(mac));
+
+	__be32 addr = ip->saddr;
+
+	ip->saddr = ip->daddr;
+	ip->daddr = addr;
+	udp->dest = udp->source;
+	udp->source = sink_port;
+	dns->flags |= 0x80;
+	udp->check = 0; // none, which IPv4 allows
+	return XDP_TX;
 }
 
 // pass lets everything through: a program on a veth makes its peer a device that can take redirected frames.

@@ -13,8 +13,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"sluice/xdp/packet"
@@ -68,7 +66,7 @@ func NewGenerator(host Host, ifindex int, s Stream) (*Generator, error) {
 		return nil, err
 	}
 	err = host.Do(func() error {
-		slow, err := newPacketRing(ifindex, s)
+		slow, err := newPacketRing(ifindex, s.flows())
 		g.sender = slow
 		return err
 	})
@@ -164,95 +162,18 @@ func (g *Generator) Send(n uint32) error {
 }
 
 // do calls f on a thread in the generator's namespace and on its processor; the thread ends with f.
-func (g *Generator) do(f func() error) error {
-	return g.host.Do(func() error {
-		if g.cpu >= 0 {
+func (g *Generator) do(f func() error) error { return pinned(g.host, g.cpu, f) }
+
+// pinned calls f on a thread in the namespace of host and on a processor, -1 for any; the thread ends with f.
+func pinned(host Host, cpu int, f func() error) error {
+	return host.Do(func() error {
+		if cpu >= 0 {
 			var set unix.CPUSet
-			set.Set(g.cpu)
+			set.Set(cpu)
 			if err := unix.SchedSetaffinity(0, &set); err != nil {
-				return fmt.Errorf("pinning the generator to processor %d: %w", g.cpu, err)
+				return fmt.Errorf("pinning the generator to processor %d: %w", cpu, err)
 			}
 		}
 		return f()
 	})
 }
-
-// Attachment is one of the programs attached to an interface in native mode, with its counters.
-type Attachment struct {
-	objs trafficObjects
-	link link.Link
-}
-
-// attach loads the programs with the variables set, and attaches the one that pick returns.
-func attach(host Host, ifindex int, vars map[string]any, pick func(*trafficObjects) *ebpf.Program) (*Attachment, error) {
-	spec, err := loadTraffic()
-	if err != nil {
-		return nil, err
-	}
-	for name, v := range vars {
-		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("variable %s: %w", name, err)
-		}
-	}
-	a := &Attachment{}
-	if err := spec.LoadAndAssign(&a.objs, nil); err != nil {
-		return nil, fmt.Errorf("loading: %w", err)
-	}
-	err = host.Do(func() (err error) {
-		a.link, err = link.AttachXDP(link.XDPOptions{Program: pick(&a.objs), Interface: ifindex, Flags: link.XDPDriverMode})
-		return err
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("attaching to interface %d: %w", ifindex, err), a.objs.Close())
-	}
-	return a, nil
-}
-
-// NewSink counts and drops UDP datagrams to port that arrive on an interface.
-func NewSink(host Host, ifindex int, port uint16) (*Attachment, error) {
-	vars := map[string]any{"sink_port": port<<8 | port>>8}
-	return attach(host, ifindex, vars, func(o *trafficObjects) *ebpf.Program { return o.Sink })
-}
-
-// NewForwarder sends every IPv4 frame that arrives on an interface out of another, with new link-layer addresses.
-func NewForwarder(host Host, ifindex, out int, src, dst [6]byte) (*Attachment, error) {
-	vars := map[string]any{"out_ifindex": uint32(out), "own_mac": src, "next_hop": dst}
-	return attach(host, ifindex, vars, func(o *trafficObjects) *ebpf.Program { return o.Forward })
-}
-
-// Prepare makes the peer of a veth able to take redirected frames, by attaching a program that passes everything.
-func Prepare(host Host, ifindex int) (*Attachment, error) {
-	return attach(host, ifindex, nil, func(o *trafficObjects) *ebpf.Program { return o.Pass })
-}
-
-// The counters of an Attachment.
-const (
-	forwarded = iota // by the forwarder
-	received         // by the sink: datagrams to its port
-	others           // by the sink: all else
-)
-
-// Received returns how many datagrams the sink has counted.
-func (a *Attachment) Received() (uint64, error) { return a.total(received) }
-
-// Others returns how many other frames came to the sink.
-func (a *Attachment) Others() (uint64, error) { return a.total(others) }
-
-// Forwarded returns how many frames the forwarder has sent on.
-func (a *Attachment) Forwarded() (uint64, error) { return a.total(forwarded) }
-
-// total sums a counter over the CPUs.
-func (a *Attachment) total(key uint32) (uint64, error) {
-	var perCPU []uint64
-	if err := a.objs.Counts.Lookup(key, &perCPU); err != nil {
-		return 0, fmt.Errorf("reading counter %d: %w", key, err)
-	}
-	var n uint64
-	for _, v := range perCPU {
-		n += v
-	}
-	return n, nil
-}
-
-// Close detaches and unloads.
-func (a *Attachment) Close() error { return errors.Join(a.link.Close(), a.objs.Close()) }

@@ -24,9 +24,11 @@ type trafficHeaders struct {
 const (
 	trafficMapCounts     = "counts"
 	trafficMapTemplate   = "template"
+	trafficProgEcho      = "echo"
 	trafficProgForward   = "forward"
 	trafficProgGenerate  = "generate"
 	trafficProgPass      = "pass"
+	trafficProgReplies   = "replies"
 	trafficProgSink      = "sink"
 	trafficVarFlowMask   = "flow_mask"
 	trafficVarIpSum      = "ip_sum"
@@ -80,9 +82,11 @@ type trafficSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficProgramSpecs struct {
+	Echo     *ebpf.ProgramSpec `ebpf:"echo"`
 	Forward  *ebpf.ProgramSpec `ebpf:"forward"`
 	Generate *ebpf.ProgramSpec `ebpf:"generate"`
 	Pass     *ebpf.ProgramSpec `ebpf:"pass"`
+	Replies  *ebpf.ProgramSpec `ebpf:"replies"`
 	Sink     *ebpf.ProgramSpec `ebpf:"sink"`
 }
 
@@ -157,17 +161,21 @@ type trafficVariables struct {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficPrograms struct {
+	Echo     *ebpf.Program `ebpf:"echo"`
 	Forward  *ebpf.Program `ebpf:"forward"`
 	Generate *ebpf.Program `ebpf:"generate"`
 	Pass     *ebpf.Program `ebpf:"pass"`
+	Replies  *ebpf.Program `ebpf:"replies"`
 	Sink     *ebpf.Program `ebpf:"sink"`
 }
 
 func (p *trafficPrograms) Close() error {
 	return _TrafficClose(
+		p.Echo,
 		p.Forward,
 		p.Generate,
 		p.Pass,
+		p.Replies,
 		p.Sink,
 	)
 }

@@ -132,6 +132,112 @@ func TestDatagramsAreValid(t *testing.T) {
 	}
 }
 
+// TestReplayIsEchoed sends datagrams of several lengths to the echo and counts what comes back.
+func TestReplayIsEchoed(t *testing.T) {
+	p := newPair(t)
+	echo, err := traffic.NewEcho(p.b, p.ib, 53)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	counter, err := traffic.NewReplyCounter(p.a, p.ia, 53)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer counter.Close()
+	frames := make([][]byte, 16)
+	for i := range frames {
+		message := make([]byte, 20+i)
+		message[3] = byte(i % 4) // the response code, which the echo leaves as it is
+		from := netip.AddrPortFrom(netip.MustParseAddr("198.18.20.1"), uint16(2000+i))
+		frames[i], err = traffic.Datagram(traffic.Link{Src: p.macA, Dst: p.macB}, from, netip.MustParseAddrPort("198.18.21.1:53"), message)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	replay, err := traffic.NewReplay(p.a, p.ia, frames, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replay.Close()
+	// The number of frames is not exact: a run ends by the clock.
+	if err := replay.Run(traffic.Pace{Rate: 20_000, Burst: 16}, 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	sent := replay.Sent()
+	if sent == 0 {
+		t.Fatal("nothing was sent")
+	}
+	var want [traffic.RCodes]uint64
+	for i := range sent {
+		want[i%4]++
+	}
+	for end := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got, err := counter.Replies()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got == want {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("of %d frames replies by response code %v, want %v", sent, got, want)
+		}
+	}
+}
+
+// TestReplayedDatagramIsValid lets the kernel judge, as TestDatagramsAreValid does.
+func TestReplayedDatagramIsValid(t *testing.T) {
+	p := newPair(t)
+	if err := p.b.Addr("eth0", "198.18.20.254/24"); err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []string{"even", "odd"} {
+		// A run sends several; those that are left over go with the socket.
+		var conn net.PacketConn
+		if err := p.b.Do(func() (err error) { conn, err = net.ListenPacket("udp4", "198.18.20.254:53"); return err }); err != nil {
+			t.Fatal(err)
+		}
+		frame, err := traffic.Datagram(traffic.Link{Src: p.macA, Dst: p.macB}, netip.MustParseAddrPort("198.18.20.1:4000"),
+			netip.MustParseAddrPort("198.18.20.254:53"), []byte(message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		replay, err := traffic.NewReplay(p.a, p.ia, [][]byte{frame}, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer replay.Close()
+		if err := replay.Run(traffic.Pace{Rate: 100, Burst: 1}, 100*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 2048)
+		n, from, err := conn.ReadFrom(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(buf[:n]); got != message || from.String() != "198.18.20.1:4000" {
+			t.Errorf("%q from %v, want %q from 198.18.20.1:4000", got, from, message)
+		}
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReplayIsChecked(t *testing.T) {
+	if _, err := traffic.NewReplay(nil, 1, make([][]byte, 3), -1); err == nil {
+		t.Error("3 frames: no error")
+	}
+	at6 := netip.MustParseAddrPort("[2001:db8::1]:53")
+	if _, err := traffic.Datagram(traffic.Link{}, at6, at6, nil); err == nil {
+		t.Error("IPv6: no error")
+	}
+}
+
 func TestStreamIsChecked(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
