@@ -149,8 +149,8 @@ func lowerCase(out, name []byte) {
 func (q *Question) records(msg []byte, off int, n Counts) Status {
 	before := int(n.Answer) + int(n.Authority)
 	for i := range before + int(n.Additional) {
-		r, ok := ReadRecord(msg, off)
-		if !ok {
+		var r Record
+		if !r.read(msg, off) {
 			return Malformed
 		}
 		off = r.End
