@@ -32,7 +32,7 @@ const (
 	nameNSD     = "nsd"
 )
 
-// Limits returns what is no server: a sink, which never answers, and an echo in XDP.
+// Limits returns what is no server: a sink, which never answers, and an echo, in XDP and behind AF_XDP.
 func Limits() []NameServer {
 	attached := func(attach func(b *Bed) (*traffic.Attachment, error)) func(*Bed, *Names) (*lab.Process, func() error, error) {
 		return func(b *Bed, _ *Names) (*lab.Process, func() error, error) {
@@ -46,6 +46,7 @@ func Limits() []NameServer {
 	return []NameServer{
 		{nameSink, true, attached(func(b *Bed) (*traffic.Attachment, error) { return traffic.NewSink(b.Gateway, b.Front.Index, dnsPort) })},
 		{"xdp-echo", true, attached(func(b *Bed) (*traffic.Attachment, error) { return traffic.NewEcho(b.Gateway, b.Front.Index, dnsPort) })},
+		AFXDPEcho(),
 	}
 }
 
