@@ -3,8 +3,10 @@ package dns_test
 import (
 	"bytes"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -133,4 +135,45 @@ func receive(t *testing.T, network string, conn net.Conn) []byte {
 		t.Fatalf("%s: %v", network, err)
 	}
 	return buf[:n]
+}
+
+// TestWorkerForgets puts the queries of all cases, and some with cookies, broken and cut short, to one worker in random orders: each reply
+// is what a responder says that has answered nothing before.
+func TestWorkerForgets(t *testing.T) {
+	z := dnstest.Zones(t)
+	cookies := dns.NewCookies()
+	queries := [][]byte{nil, {0, 1}, withOption(t, 10, "0102030405060708"), withOption(t, 10, "01"), withOption(t, 12, "00")}
+	only := &mdns.Msg{MsgHdr: mdns.MsgHdr{Id: 1}}
+	only.SetEdns0(1232, true)
+	only.IsEdns0().Option = []mdns.EDNS0{&mdns.EDNS0_COOKIE{Code: mdns.EDNS0COOKIE, Cookie: "0102030405060708"}}
+	packed, err := only.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	queries = append(queries, packed)
+	for _, c := range dnstest.Cases(t) {
+		m := c.Message(t)
+		queries = append(queries, m, m[:len(m)-1], m[:12])
+	}
+	w, random := dns.NewWorker(dns.Responder{Cookies: cookies}), rand.New(rand.NewPCG(1, 2))
+	client := dns.Client{Addr: netip.MustParseAddr("198.18.0.50"), Limit: dns.UDPLimit, Time: uint32(time.Now().Unix())}
+	w.SetTime(time.Unix(int64(client.Time), 0))
+	for range 20_000 {
+		q := queries[random.IntN(len(queries))]
+		want := make([]byte, dns.UDPLimit)
+		want = want[:dns.Responder{Cookies: cookies}.Answer(z, q, want, client)]
+		if got, _, _ := w.Answer(z, q, client); !sameButForOrder(t, got, want) {
+			t.Fatalf("%x:\n got %x\nwant %x", q, got, want)
+		}
+	}
+}
+
+// sameButForOrder reports whether two replies differ in the order of addresses at most.
+func sameButForOrder(t *testing.T, a, b []byte) bool {
+	if bytes.Equal(a, b) || len(a) != len(b) || len(a) == 0 {
+		return bytes.Equal(a, b)
+	}
+	m, n := dnstest.Unpack(t, a), dnstest.Unpack(t, b)
+	same := m.MsgHdr == n.MsgHdr && slices.Equal(dnstest.Text(m.Ns), dnstest.Text(n.Ns)) && slices.Equal(dnstest.Text(m.Extra), dnstest.Text(n.Extra))
+	return same && (m.Truncated || slices.Equal(dnstest.Text(m.Answer), dnstest.Text(n.Answer)))
 }

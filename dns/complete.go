@@ -60,7 +60,7 @@ func (l *lookup) own(name string) *mdns.Msg {
 	query, err := (&mdns.Msg{Question: []mdns.Question{{Name: name, Qtype: l.q.Type, Qclass: mdns.ClassINET}}}).Pack()
 	if err == nil {
 		out := make([]byte, TCPLimit)
-		n, _ := new(Responder).respond(l.from.zones, query, out, &Client{Limit: TCPLimit})
+		n, _ := new(Responder).respond(new(reply), l.from.zones, query, out, &Client{Limit: TCPLimit})
 		err = m.Unpack(out[:n])
 	}
 	if err != nil { // the name has come from elsewhere, and is none that can be asked for

@@ -375,3 +375,24 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkWorker is BenchmarkAnswer for a worker, which uses its memory again.
+func BenchmarkWorker(b *testing.B) {
+	z, w := dnstest.Zones(b), dns.NewWorker(dns.Responder{})
+	for _, bm := range []struct {
+		name, qname string
+		qtype       uint16
+	}{
+		{"hit", "cart.shop.svc.grid.example.", mdns.TypeA},
+		{"missing", "www.partner.example.shop.svc.grid.example.", mdns.TypeAAAA},
+		{"srv", "_http._tcp.cart.shop.svc.grid.example.", mdns.TypeSRV},
+	} {
+		b.Run("query="+bm.name, func(b *testing.B) {
+			q := query(b, bm.qname, bm.qtype, 1232, false)
+			b.ReportAllocs()
+			for b.Loop() {
+				w.Answer(z, q, dns.Client{Limit: dns.UDPLimit})
+			}
+		})
+	}
+}

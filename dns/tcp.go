@@ -178,7 +178,8 @@ func (l *tcpListener) answer(query []byte, s *stream) bool {
 	defer l.replies.Put(buf)
 	from := l.server.sources.Load()
 	client := Client{Addr: clientOf(s), Limit: TCPLimit, Time: uint32(time.Now().Unix()), Turn: l.turn.Add(nextTurn), Transport: l.transport()}
-	n, o := l.server.responder.respond(from.zones, query, buf[:], &client)
+	var r reply
+	n, o := l.server.responder.respond(&r, from.zones, query, buf[:], &client)
 	switch {
 	case o.lacks != nothing:
 		s.waiting.Add(1)

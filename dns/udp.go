@@ -20,6 +20,7 @@ type udpReader struct {
 	conn     *net.UDPConn
 	wildcard bool // the socket takes queries to any address: the reply leaves from the one that was asked
 	turn     uint32
+	reply    reply
 	counters tally
 }
 
@@ -92,7 +93,7 @@ func (r *udpReader) answer(from *sources, now uint32, b *batch, i int) {
 	client, out := b.client(i), b.reply()
 	c := Client{Addr: client.Addr().Unmap(), Limit: UDPLimit, Time: now, Turn: r.turn}
 	r.turn += nextTurn
-	n, o := r.server.responder.respond(from.zones, query, out, &c)
+	n, o := r.server.responder.respond(&r.reply, from.zones, query, out, &c)
 	if o.lacks != nothing {
 		r.complete(from, query, b.source(i), client, c)
 		return

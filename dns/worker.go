@@ -14,6 +14,7 @@ type Worker struct {
 	responder Responder
 	time      uint32
 	turn      uint32
+	reply     reply
 	out       [UDPLimit]byte
 	counters  tally
 }
@@ -34,7 +35,7 @@ func (w *Worker) SetTime(t time.Time) { w.time = uint32(t.Unix()) }
 func (w *Worker) Answer(z *zone.Zones, query []byte, c Client) (reply []byte, rcode int, complete bool) {
 	c.Limit, c.Time, c.Turn = min(c.Limit, UDPLimit), w.time, w.turn
 	w.turn += nextTurn
-	n, o := w.responder.respond(z, query, w.out[:], &c)
+	n, o := w.responder.respond(&w.reply, z, query, w.out[:], &c)
 	if o.lacks != nothing {
 		return nil, o.rcode, false
 	}
